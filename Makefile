@@ -1,0 +1,64 @@
+# Every target sets up .venv by itself. `make` alone lists the targets.
+
+# A pyenv shim can be on the PATH and still not run, so python3.11 is tried, not looked up.
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+
+# Passed through to the command behind the target: make test ARGS='-k translators'
+ARGS ?=
+DATASET ?= digits
+# Test processes. Each gets one torch thread: two threads in each of two processes fight for the same two cores.
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Folders that exist yet; mypy refuses names that do not.
+SOURCES := $(wildcard zstci service migrations tests)
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check bench paper clean $(VENV)
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: $(READY) ## Start the service (ARGS='--port 9000')
+	$(BIN)/zstci serve $(ARGS)
+
+test: $(READY) ## Run the tests, without benchmarks and paper runs (ARGS='-k name', WORKERS=0 for one process)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+check: $(READY) ## Run ruff, mypy and the import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+
+bench: $(READY) ## Measure the learning library
+	$(BIN)/python -m tests.benchmarks.learning $(ARGS)
+
+paper: $(READY) ## Reproduce the paper's tables (DATASET=digits|cifar100|cub, ARGS='--seed 1993')
+	$(BIN)/zstci reproduce $(DATASET) $(ARGS)
+
+clean: ## Remove .venv, caches and build output
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV): $(READY)
+
+$(READY): $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing into $(VENV), this takes a minute or two ..."
+	@rm -f $@
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@pwd -P > $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "zstci needs Python 3.11 or newer, but $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV)
+
+# A .venv is bound to its folder (scripts hold its path), so one that was moved, half made or whose Python is gone is
+# made again. The stamp holds the folder; reading it with .venv's own Python tests both at once.
+ifneq ($(shell $(BIN)/python -c 'print(open("$(READY)").read())' 2>/dev/null),$(shell pwd -P))
+.PHONY: $(BIN)/python
+endif

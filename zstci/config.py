@@ -1,0 +1,236 @@
+"""Settings of one update, as frozen dataclasses, and the presets that name whole sets of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, get_args, get_type_hints
+
+from zstci.errors import InvalidConfig, UnknownStrategy
+
+__all__ = [
+    "PRESETS",
+    "Config",
+    "InputConfig",
+    "NetConfig",
+    "TrainConfig",
+    "TranslatorConfig",
+    "preset",
+]
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+Augment = Literal["none", "crop", "resized_crop"]
+HeadInit = Literal["orthogonal", "normal"]
+Trainable = Literal["head", "last", "all"]
+BatchNorm = Literal["train", "train_first", "eval"]
+Unify = Literal["paper", "unified", "off"]
+Precision = Literal["auto", "full", "mixed"]
+
+
+@dataclass(frozen=True)
+class InputConfig:
+    """How an image becomes the [3, size, size] pixels that the net reads."""
+
+    size: int = 224
+    resize: int = 256
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    augment: Augment = "resized_crop"
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """`weights` is `pretrained`, `none` or the path of a safetensors file for the trunk."""
+
+    backbone: str = "efficientnet_lite0"
+    weights: str = "pretrained"
+    dim: int = 0  # 0: as wide as the trunk's own features
+    head_init: HeadInit = "orthogonal"
+    head_std: float = 0.001  # of `normal`
+    input: InputConfig = field(default_factory=InputConfig)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """An epoch is `images_per_class` images of each class of the task, as in the published runs."""
+
+    trainable: Trainable = "head"
+    epochs: int = 50
+    lr: float = 1e-4
+    weight_decay: float = 0.0
+    classes_per_batch: int = 8
+    images_per_class: int = 8
+    margin: float = 0.2
+    batchnorm: BatchNorm = "eval"
+    weight: float | None = None  # lambda of the regularizer; None: the paper's
+    accumulate: bool = False  # importance: sum over tasks instead of the latest task's only
+    precision: Precision = "auto"
+
+
+@dataclass(frozen=True)
+class TranslatorConfig:
+    """Options of all translators; each reads its own."""
+
+    sigma: float = 0.3  # sdc
+    ridge: float = 0.1  # linear
+    align: bool = True  # zstci, down to `batch_size`
+    unify: Unify = "paper"
+    gamma: float = 200.0
+    beta: float = 100.0
+    delta: float = 100.0
+    margin: float = 0.0
+    hidden: int = 1024
+    lr: float = 2e-3
+    epochs: int = 50
+    batch_size: int = 128
+    candidates: tuple[str, ...] = ("none", "sdc", "linear")  # auto
+    transport_covariance: bool = True
+
+
+@dataclass(frozen=True)
+class Config:
+    net: NetConfig = field(default_factory=NetConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    translation: TranslatorConfig = field(default_factory=TranslatorConfig)
+    regularizer: str = "frozen"
+    translator: str = "auto"
+    classifier: str = "whitened"
+    shrinkage: float = 1.0
+    seed: int = 1993
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_positive(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        return _build(cls, values, "")
+
+    def override(self, **values: Any) -> Self:
+        """A copy with dotted settings changed: `override(**{"train.epochs": 5, "regularizer": "lwf"})`."""
+        tree = self.to_dict()
+        for path, value in values.items():
+            *parents, leaf = path.split(".")
+            node = tree
+            for name in parents:
+                node = node.get(name, {})
+            if leaf not in node:
+                raise InvalidConfig(f"unknown setting {path!r}; known ones: {', '.join(sorted(_paths(self.to_dict())))}")
+            node[leaf] = value
+        return self.from_dict(tree)
+
+
+def check_positive(config: Config) -> None:
+    """Refuse what would only fail, or loop for ever, deep inside training."""
+    train, translation = config.train, config.translation
+    at_least_one = {
+        "train.epochs": train.epochs,
+        "train.classes_per_batch": train.classes_per_batch,
+        "translation.epochs": translation.epochs,
+        "translation.batch_size": translation.batch_size,
+        "translation.hidden": translation.hidden,
+        "net.input.size": config.net.input.size,
+    }
+    above_zero = {"train.lr": train.lr, "translation.lr": translation.lr, "translation.sigma": translation.sigma,
+                  "translation.ridge": translation.ridge}
+    not_negative = {"train.margin": train.margin, "train.weight_decay": train.weight_decay, "shrinkage": config.shrinkage,
+                    "train.weight": train.weight or 0.0, "net.dim": config.net.dim, "seed": config.seed}
+    for name, value in {**at_least_one, **above_zero, **not_negative}.items():
+        if not math.isfinite(value):
+            raise InvalidConfig(f"{name} must be a finite number, got {value}")
+    for name, value in at_least_one.items():
+        if value < 1:
+            raise InvalidConfig(f"{name} must be at least 1, got {value}")
+    for name, number in above_zero.items():
+        if number <= 0:
+            raise InvalidConfig(f"{name} must be above 0, got {number}")
+    for name, number in not_negative.items():
+        if number < 0:
+            raise InvalidConfig(f"{name} must not be negative, got {number}")
+    if train.images_per_class < 2:
+        raise InvalidConfig("train.images_per_class must be at least 2: a triplet needs a positive")
+    if config.net.input.resize < config.net.input.size:
+        raise InvalidConfig("net.input.resize must be at least net.input.size")
+
+
+def _paths(tree: dict[str, Any], prefix: str = "") -> list[str]:
+    nested = [_paths(v, f"{prefix}{k}.") if isinstance(v, dict) else [f"{prefix}{k}"] for k, v in tree.items()]
+    return [path for group in nested for path in group]
+
+
+def _build(cls: Any, values: dict[str, Any], prefix: str) -> Any:
+    hints = get_type_hints(cls)
+    unknown = set(values) - set(hints)
+    if unknown:
+        raise InvalidConfig(
+            f"unknown setting {prefix}{sorted(unknown)[0]!r}; known ones: {', '.join(prefix + k for k in hints)}"
+        )
+    return cls(**{name: _coerce(hints[name], value, prefix + name) for name, value in values.items()})
+
+
+def _coerce(hint: Any, value: Any, name: str) -> Any:
+    """Exactly the declared type; an int is welcome where a float is asked for, a list where a tuple is."""
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise InvalidConfig(f"{name} must be a mapping of settings, got {value!r}")
+        return _build(hint, value, f"{name}.")
+    if getattr(hint, "__origin__", None) is Literal:
+        if value not in get_args(hint):
+            raise UnknownStrategy(name, str(value), get_args(hint))
+        return value
+    if getattr(hint, "__origin__", None) is tuple:
+        if not isinstance(value, list | tuple):
+            raise InvalidConfig(f"{name} must be a list, got {value!r}")
+        return tuple(_coerce(get_args(hint)[0], item, name) for item in value)
+    allowed = get_args(hint) or (hint,)
+    if float in allowed and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in allowed)
+        raise InvalidConfig(f"{name} must be {names}, got {value!r}")
+    return value
+
+
+_CIFAR_INPUT = InputConfig(
+    size=32, resize=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), augment="crop"
+)
+_PAPER_TRAIN = TrainConfig(
+    trainable="all", epochs=51, lr=1e-5, weight_decay=2e-4, classes_per_batch=4, images_per_class=8, margin=0.0
+)
+
+PRESETS: dict[str, Config] = {
+    # No training, seconds an update, hard to beat: see the README's table.
+    "default": Config(net=NetConfig(input=InputConfig(mean=(127 / 255,) * 3, std=(128 / 255,) * 3))),
+    # The best of the strategies that do train, on a CPU: a loose LwF and the translator that its own test chooses.
+    "head": Config(
+        net=NetConfig(input=InputConfig(mean=(127 / 255,) * 3, std=(128 / 255,) * 3)),
+        train=TrainConfig(weight=0.1),
+        regularizer="lwf",
+    ),
+    "paper-cifar100": Config(
+        net=NetConfig("resnet32", "none", 512, "normal", input=_CIFAR_INPUT),
+        train=replace(_PAPER_TRAIN, batchnorm="train_first"),
+        regularizer="lwf",
+        translator="zstci",
+        classifier="ncm",
+    ),
+    "paper-cub": Config(
+        net=NetConfig("resnet18", "pretrained", 512, "normal"),
+        train=replace(_PAPER_TRAIN, batchnorm="train"),
+        translation=TranslatorConfig(gamma=1000.0, epochs=100),
+        regularizer="lwf",
+        translator="zstci",
+        classifier="ncm",
+    ),
+}
+
+
+def preset(name: str) -> Config:
+    if name not in PRESETS:
+        raise UnknownStrategy("preset", name, PRESETS)
+    return PRESETS[name]

@@ -1,0 +1,256 @@
+"""What a task brings: inputs in one of three forms (files, arrays, vectors) and one class id for each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+from torch.nn import functional as F
+
+from zstci.config import InputConfig
+from zstci.errors import InvalidData, LabelMismatch, MixedImages, NotFinite, TooFewImages, UnreadableImage
+
+__all__ = ["IMAGE_SUFFIXES", "ImageArrays", "ImageFiles", "Inputs", "TaskData", "Vectors", "to_pixels"]
+
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
+_PAD = 4  # of the `crop` augmentation, as in the published runs
+
+
+class Inputs(Protocol):
+    def __len__(self) -> int: ...
+
+    def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
+        """What the net reads at test time, [B, ...]."""
+
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
+        """The same, randomly cropped and flipped."""
+
+    def fingerprint(self) -> str:
+        """Changes when the content does: a checkpoint of other data must not be continued."""
+
+
+class Vectors:
+    """Ready-made features [N, F]: a cached trunk, or embeddings from anywhere else. There is nothing to augment."""
+
+    def __init__(self, values: Tensor) -> None:
+        if values.ndim != 2:
+            raise InvalidData(f"vectors must be [N, F], got shape {list(values.shape)}")
+        if not torch.isfinite(values).all():
+            bad = int((~torch.isfinite(values).all(1)).nonzero()[0])
+            raise NotFinite(f"vector {bad} holds NaN or infinity; remove it or compute it again")
+        self.values = values.float()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
+        return self.values[positions]
+
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
+        return self.values[positions]
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.values.contiguous().numpy().tobytes()).hexdigest()
+
+
+class ImageArrays:
+    """Images of one size in memory, uint8 [N, H, W, 3]; augmentation runs on whole batches."""
+
+    def __init__(self, images: Any) -> None:
+        self.pixels = torch.from_numpy(_stack(images)).permute(0, 3, 1, 2).contiguous()  # [N, 3, H, W]
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
+        pixels = self.pixels[positions]
+        if pixels.shape[-2:] == (config.size, config.size):
+            return pixels
+        images = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in pixels]
+        return torch.stack([to_pixels(image, config) for image in images])
+
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
+        if config.augment == "none":
+            return self.plain(positions, config)
+        if config.augment == "resized_crop":
+            images = [Image.fromarray(self.pixels[i].permute(1, 2, 0).numpy()) for i in positions.tolist()]
+            return torch.stack([_resized_crop(image, config.size, random) for image in images])
+        return _crop_and_flip(self.plain(positions, config), random)
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.pixels.numpy().tobytes()).hexdigest()
+
+
+class ImageFiles:
+    """Images on disk, decoded when they are needed; any size and mode."""
+
+    def __init__(self, paths: Sequence[Path | str]) -> None:
+        self.paths = tuple(Path(path) for path in paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
+        return torch.stack([to_pixels(self._open(i), config) for i in positions.tolist()])
+
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
+        if config.augment == "none":
+            return self.plain(positions, config)
+        if config.augment == "crop":
+            return _crop_and_flip(self.plain(positions, config), random)
+        return torch.stack([_resized_crop(self._open(i), config.size, random) for i in positions.tolist()])
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for path in self.paths:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def _open(self, position: int) -> Image.Image:
+        path = self.paths[position]
+        try:
+            with Image.open(path) as image:
+                return _upright_rgb(image)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise UnreadableImage(f"{path.name} cannot be read as an image ({error}); remove or replace it") from error
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """One task: inputs and the class id of each. Classes keep first-seen order."""
+
+    inputs: Inputs
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.labels):
+            raise LabelMismatch(
+                f"{len(self.inputs)} images but {len(self.labels)} labels; give exactly one label for each image"
+            )
+        if not self.labels:
+            raise TooFewImages("no images at all; give at least one class with at least 2 images")
+        if any(not isinstance(label, str) or not label for label in self.labels):
+            raise LabelMismatch("every label must be a non-empty string")
+
+    @classmethod
+    def from_folder(cls, folder: Path | str) -> Self:
+        """A folder of folders: `class-name/image.jpg`. A class folder without images is an error, not a silent gap."""
+        root = Path(folder)
+        classes = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+        if not classes:
+            raise InvalidData(f"{root} holds no class folders; lay the images out as {root.name}/class-name/image.jpg")
+        paths: list[Path] = []
+        labels: list[str] = []
+        for folder_of_class in classes:
+            found = sorted(path for path in folder_of_class.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+            if not found:
+                raise TooFewImages(f"class {folder_of_class.name!r} is empty; add images ({', '.join(IMAGE_SUFFIXES)})")
+            paths += found
+            labels += [folder_of_class.name] * len(found)
+        return cls(ImageFiles(paths), tuple(labels))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.labels))
+
+    @property
+    def targets(self) -> Tensor:
+        """Position in `classes` of every label, [N]."""
+        position = {name: i for i, name in enumerate(self.classes)}
+        return torch.tensor([position[label] for label in self.labels])
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr((self.inputs.fingerprint(), self.labels)).encode()).hexdigest()
+
+
+def to_pixels(image: Image.Image, config: InputConfig) -> Tensor:
+    """Shorter side to `resize`, centre crop of `size`: the pixels of torchvision's Resize + CenterCrop, [3, S, S]."""
+    width, height = image.size
+    if (width, height) != (config.size, config.size):
+        if min(width, height) != config.resize:
+            long_side = int(config.resize * max(width, height) / min(width, height))
+            shape = (config.resize, long_side) if width <= height else (long_side, config.resize)
+            image = image.resize(shape, Image.Resampling.BILINEAR)
+        left = round((image.width - config.size) / 2.0)
+        top = round((image.height - config.size) / 2.0)
+        image = image.crop((left, top, left + config.size, top + config.size))
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def batches(count: int, size: int) -> Iterator[Tensor]:
+    """Positions 0..count in consecutive groups."""
+    yield from torch.arange(count).split(size)
+
+
+def _upright_rgb(image: Image.Image) -> Image.Image:
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
+        # Pillow clips 16-bit grey to white; scale it instead.
+        values = np.asarray(upright, dtype=np.float64)
+        upright = Image.fromarray((values / max(values.max(), 255.0) * 255).astype(np.uint8))
+    return upright.convert("RGB")
+
+
+def _stack(images: Any) -> np.ndarray[Any, Any]:
+    arrays = images if isinstance(images, np.ndarray) else [np.asarray(image) for image in images]
+    if not isinstance(arrays, np.ndarray):
+        shapes = sorted({array.shape for array in arrays})
+        if len(shapes) > 1:
+            raise MixedImages(
+                f"arrays of mixed size or mode: {shapes[:3]}; bring them to one size and to RGB, or give image files, "
+                "which are resized and converted"
+            )
+        arrays = np.stack(arrays) if arrays else np.empty((0, 1, 1, 3), np.uint8)
+    if np.issubdtype(arrays.dtype, np.floating) and not np.isfinite(arrays).all():
+        raise NotFinite("the images hold NaN or infinity; remove those images")
+    if arrays.dtype != np.uint8:
+        raise InvalidData(f"images must be uint8 pixels from 0 to 255, got {arrays.dtype}; scale and convert them")
+    if arrays.ndim == 3:
+        arrays = np.repeat(arrays[..., None], 3, axis=3)
+    if arrays.ndim != 4 or arrays.shape[3] != 3:
+        raise MixedImages(f"images must be [N, H, W] grey or [N, H, W, 3] RGB, got shape {list(arrays.shape)}")
+    return np.ascontiguousarray(arrays)
+
+
+def _crop_and_flip(pixels: Tensor, random: torch.Generator) -> Tensor:
+    """Pad with black, crop back at a random place, flip half of them: all images at once, [B, 3, S, S]."""
+    count, _, height, width = pixels.shape
+    padded = F.pad(pixels, (_PAD, _PAD, _PAD, _PAD)).permute(0, 2, 3, 1)  # [B, S+8, S+8, 3]
+    top = torch.randint(2 * _PAD + 1, (count, 1), generator=random)
+    left = torch.randint(2 * _PAD + 1, (count, 1), generator=random)
+    flip = torch.rand((count, 1), generator=random) < 0.5
+    rows = top + torch.arange(height)  # [B, S]
+    columns = torch.arange(width)
+    columns = left + torch.where(flip, columns.flip(0), columns)
+    cropped = padded[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return cropped.permute(0, 3, 1, 2)
+
+
+def _resized_crop(image: Image.Image, size: int, random: torch.Generator) -> Tensor:
+    """A random part of 8 % to 100 % of the area, sides 3:4 to 4:3, resized to a square and flipped half of the time."""
+    box = _random_box(image.width, image.height, random)
+    part = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    if torch.rand((), generator=random) < 0.5:
+        part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return torch.from_numpy(np.array(part)).permute(2, 0, 1)
+
+
+def _random_box(width: int, height: int, random: torch.Generator) -> tuple[int, int, int, int]:
+    for _ in range(10):
+        area, log_ratio, x, y = torch.rand(4, generator=random).tolist()
+        target = width * height * (0.08 + 0.92 * area)
+        ratio = (4 / 3) ** (2 * log_ratio - 1)
+        w, h = round((target * ratio) ** 0.5), round((target / ratio) ** 0.5)
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(x * (width - w + 1)), int(y * (height - h + 1))
+            return left, top, left + w, top + h
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side

@@ -1,0 +1,31 @@
+"""Where the net runs, and in which number format."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from zstci.config import Precision
+from zstci.errors import InvalidConfig
+
+__all__ = ["autocast", "resolve"]
+
+
+def resolve(name: str) -> torch.device:
+    """`auto` is the first GPU where there is one, else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InvalidConfig(f"unknown device {name!r}; use auto, cpu, cuda or cuda:0") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidConfig(f"device {name!r} is not on this machine; use auto or cpu")
+    return device
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """`auto` is bfloat16 on a GPU and full precision on a CPU, where bf16 convolutions are no faster and resume is exact."""
+    mixed = precision == "mixed" or (precision == "auto" and device.type == "cuda")
+    return torch.autocast(device.type, dtype=torch.bfloat16) if mixed else nullcontext()

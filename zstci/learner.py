@@ -1,0 +1,131 @@
+"""The paper's outer loop: old snapshot in, new classes in, new snapshot out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from zstci.classifiers import check_classifier
+from zstci.config import Config
+from zstci.data import Inputs, TaskData, Vectors
+from zstci.devices import resolve
+from zstci.errors import InvalidConfig, TooFewImages, UnknownStrategy
+from zstci.memory import Features, Memory, advance
+from zstci.nets import EmbeddingNet, build_net
+from zstci.progress import Checkpoints, Progress, Watch, stable_key
+from zstci.regularizers import check_regularizer
+from zstci.seeds import deterministic
+from zstci.snapshot import Snapshot
+from zstci.trainer import embed_all, fine_tune, importance_of
+from zstci.translators import TRANSLATORS
+
+__all__ = ["learn"]
+
+
+def learn(
+    parent: Snapshot | None,
+    data: TaskData,
+    config: Config,
+    on_progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    checkpoints: Path | str | None = None,
+    checkpoint_seconds: float = 5.0,
+) -> Snapshot:
+    """A new snapshot that knows the parent's classes and the data's. The parent is never touched.
+
+    With a `checkpoints` folder a stopped or killed call goes on from its last epoch, to the same result bit for bit on a
+    CPU; the folder is emptied when the snapshot is made.
+    """
+    _check(parent, data, config)
+    key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent)) if checkpoints else ""
+    watch = Watch(on_progress, should_stop, Checkpoints(checkpoints, key, checkpoint_seconds))
+    with deterministic():
+        snapshot = _learn(parent, data, config, watch)
+    watch.checkpoints.clear()
+    return snapshot
+
+
+def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch) -> Snapshot:
+    task = parent.task + 1 if parent else 1
+    start = parent.net if parent else build_net(config.net, config.seed)
+    memory = parent.memory if parent else Memory.empty(start.dim)
+    importance = parent.importance if parent else {}
+    frozen = config.regularizer == "frozen"
+    small, inputs = _without_trunk(start, data.inputs, config, watch) if _head_only(config) else (start, data.inputs)
+
+    net = small
+    if not frozen:
+        old_means = memory.prototypes.means
+        net = fine_tune(
+            small, inputs, data.targets, config, task=task, importance=importance, negatives=old_means, watch=watch
+        )
+        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means)
+        importance = _accumulated(importance, fresh) if config.train.accumulate else fresh
+
+    old = _embed(small, inputs, config, watch)
+    new = old if frozen else _embed(net, inputs, config, watch)
+    features = Features(old, new, data.classes, data.targets)
+    memory = advance(memory, features, not frozen, config, (config.seed, task), watch)
+    return Snapshot(_with_trunk(net, start), memory, config, task, importance)
+
+
+def _check(parent: Snapshot | None, data: TaskData, config: Config) -> None:
+    """Everything that can be refused is refused before any work starts."""
+    check_regularizer(config.regularizer)
+    check_classifier(config.classifier)
+    if config.translator not in TRANSLATORS:
+        raise UnknownStrategy("translator", config.translator, TRANSLATORS)
+    if parent is not None and replace(config.net, weights="") != replace(parent.config.net, weights=""):
+        raise InvalidConfig("a snapshot keeps its net; use the parent's net settings: replace(config, net=parent.config.net)")
+    known = set(parent.prototypes.ids) if parent else set()
+    counts = torch.bincount(data.targets).tolist()
+    for name, count in zip(data.classes, counts, strict=True):
+        if count < 2 and name not in known:
+            raise TooFewImages(f"class {name!r} has {count} image; a new class needs at least 2")
+
+
+def _head_only(config: Config) -> bool:
+    return config.train.trainable == "head" or config.regularizer == "frozen"
+
+
+def _without_trunk(
+    net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch
+) -> tuple[EmbeddingNet, Inputs]:
+    """The trunk does not learn, so its features are computed once and the rest of the update works on them alone."""
+    device = resolve(config.device)
+    features = embed_all(net.to(device).features, inputs, config.net.input, device, watch)
+    return net.cpu().on_features(), Vectors(features)
+
+
+def _with_trunk(net: EmbeddingNet, start: EmbeddingNet) -> EmbeddingNet:
+    if isinstance(net.trunk, torch.nn.Identity):
+        return EmbeddingNet(start.trunk, net.head, start.mean, start.std).eval().requires_grad_(False)
+    return net
+
+
+def _embed(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> Tensor:
+    device = resolve(config.device)
+    embeddings = embed_all(net.to(device), inputs, config.net.input, device, watch)
+    net.cpu()
+    return embeddings
+
+
+def _accumulated(
+    before: dict[str, dict[str, Tensor]], fresh: dict[str, dict[str, Tensor]]
+) -> dict[str, dict[str, Tensor]]:
+    return {
+        kind: {name: value + before.get(kind, {}).get(name, torch.zeros(())) for name, value in values.items()}
+        for kind, values in fresh.items()
+    }
+
+
+def _identity(parent: Snapshot | None) -> object:
+    """Enough to tell two parents apart: their task and the sums of what they hold."""
+    if parent is None:
+        return None
+    weights = sum(float(value.double().sum()) for value in parent.net.state_dict().values())
+    return parent.task, parent.prototypes.ids, weights, float(parent.prototypes.means.double().sum())

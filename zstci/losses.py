@@ -1,0 +1,34 @@
+"""Batch-hard triplet loss on plain Euclidean distances, without a loop over samples."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["batch_hard_triplet", "pairwise_distances"]
+
+# Below the square root: its slope at 0 is infinite, and an anchor is at distance 0 from itself.
+_SMALLEST_SQUARE = 1e-12
+
+
+def pairwise_distances(left: Tensor, right: Tensor) -> Tensor:
+    """Unsquared L2 distance of every pair, [A, D] x [B, D] -> [A, B]."""
+    squares = left.square().sum(1, keepdim=True) + right.square().sum(1) - 2 * left @ right.T
+    return squares.clamp_min(_SMALLEST_SQUARE).sqrt()
+
+
+def batch_hard_triplet(anchors: Tensor, labels: Tensor, margin: float = 0.0, negatives: Tensor | None = None) -> Tensor:
+    """Mean over anchors of max(0, farthest positive - nearest negative + margin).
+
+    `negatives` [M, D] are further vectors that differ in class from every anchor, such as the prototypes of old classes.
+    An anchor that has no negative at all adds 0: there is nothing to keep away from.
+    """
+    distances = pairwise_distances(anchors, anchors)  # [B, B]
+    same = labels[:, None] == labels[None, :]
+    farthest = distances.masked_fill(~same, 0.0).amax(1)  # [B]
+    nearest = distances.masked_fill(same, torch.inf).amin(1)
+    if negatives is not None and len(negatives):
+        nearest = torch.minimum(nearest, pairwise_distances(anchors, negatives).amin(1))
+    # relu(-inf) is 0 with gradient 0, so an anchor without negatives drops out by itself.
+    return F.relu(farthest - nearest + margin).mean()

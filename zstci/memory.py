@@ -1,0 +1,92 @@
+"""All that a snapshot keeps of old classes, and how one task's features move it on. Pure arithmetic on features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from zstci.classifiers import Scatter, fit_metric
+from zstci.config import Config
+from zstci.devices import resolve
+from zstci.progress import Progress, Watch
+from zstci.prototypes import Prototypes, class_means
+from zstci.translators import Pairs, Residual, Translation, fit_translator, linear_fit
+
+__all__ = ["Features", "Memory", "advance"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """The task's images under the previous net and under the new one (the same tensor where the net did not move)."""
+
+    old: Tensor  # [N, D], raw f_{t-1}
+    new: Tensor  # [N, D], raw f_t
+    ids: tuple[str, ...]
+    targets: Tensor  # [N], positions in `ids`
+
+
+@dataclass(frozen=True)
+class Memory:
+    prototypes: Prototypes
+    scatter: Scatter
+    query: Residual | None = None  # f_t -> common_t; None: the net's own output is the common space
+    metric: Tensor | None = None  # [D, D] in front of the search
+    translation: dict[str, float | str] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, dim: int) -> Memory:
+        return cls(Prototypes.empty(dim), Scatter.empty(dim))
+
+    @torch.no_grad()
+    def common(self, embeddings: Tensor) -> Tensor:
+        """From the net's output to the space that queries and prototypes share."""
+        return self.query(embeddings) if self.query is not None else embeddings  # type: ignore[no-any-return]
+
+
+def advance(memory: Memory, features: Features, moved: bool, config: Config, seed: object, watch: Watch) -> Memory:
+    """Translate what is stored, then add the task's classes. `moved` says whether the net changed."""
+    if moved and len(memory.prototypes):
+        memory = _translate(memory, features, config, seed, watch)
+    elif moved:
+        memory = replace(memory, query=None, translation={})
+    watch.report(Progress("reprojecting", 0.5))
+    memory = _add(memory, features)
+    metric = fit_metric(config.classifier, memory.scatter, config.shrinkage)
+    watch.report(Progress("reprojecting", 1.0))
+    return replace(memory, metric=metric)
+
+
+def _translate(memory: Memory, features: Features, config: Config, seed: object, watch: Watch) -> Memory:
+    pairs = Pairs(memory.common(features.old), features.new, features.targets, memory.prototypes.means, resolve(config.device))
+    fitted = fit_translator(config.translator, pairs, config.translation, seed, watch)
+    with torch.no_grad():
+        prototypes = memory.prototypes.mapped(fitted.old)
+        scatter = memory.scatter
+        if config.translation.transport_covariance:
+            scatter = scatter.transported(_linear_part(fitted, pairs, config))
+    return Memory(prototypes, scatter, fitted.query, translation={"name": fitted.name, **fitted.details})
+
+
+def _linear_part(fitted: Translation, pairs: Pairs, config: Config) -> Tensor:
+    """The best linear map for what the translator does to the task's own images: it carries the spread of old classes."""
+    return linear_fit(pairs.old, fitted.old(pairs.old), config.translation.ridge)
+
+
+@torch.no_grad()
+def _add(memory: Memory, features: Features) -> Memory:
+    raw_means, counts = class_means(features.new, features.targets, len(features.ids))
+    means = memory.common(raw_means)  # the mean is translated, not the samples
+    samples = memory.common(features.new)
+    sample_means, _ = class_means(samples, features.targets, len(features.ids))
+    scatter = memory.scatter.grown(samples, features.targets, sample_means)
+
+    position = {name: i for i, name in enumerate(memory.prototypes.ids)}
+    known = [i for i, name in enumerate(features.ids) if name in position]
+    if known:
+        rows = [position[features.ids[i]] for i in known]
+        scatter = scatter.joined(
+            memory.prototypes.means[rows], memory.prototypes.counts[rows], means[known], counts[known]
+        )
+    return replace(memory, prototypes=memory.prototypes.merged(features.ids, means, counts), scatter=scatter)

@@ -1,0 +1,118 @@
+"""What holds the net near its past while it learns new classes: a penalty beside the triplet loss.
+
+Each is built once for a task and then called at every step with the net, its inputs and their embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from zstci.errors import UnknownStrategy
+from zstci.losses import batch_hard_triplet
+from zstci.nets import EmbeddingNet
+
+__all__ = [
+    "IMPORTANCES",
+    "REGULARIZERS",
+    "Finetune",
+    "LwF",
+    "Regularizer",
+    "WeightAnchor",
+    "check_regularizer",
+    "default_weight",
+    "estimate_importance",
+]
+
+Importance = Mapping[str, Tensor]
+REGULARIZERS: dict[str, float] = {"frozen": 0.0, "finetune": 0.0, "lwf": 1.0, "ewc": 1e7, "mas": 1e6}
+"""Every name with the paper's weight lambda. `frozen` never reaches the trainer: there is nothing to train."""
+
+
+class Regularizer(Protocol):
+    def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor: ...
+
+
+class Finetune:
+    """E-FT: nothing holds the net back."""
+
+    def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor:
+        return embeddings.new_zeros(())
+
+
+class LwF:
+    """Learning without forgetting: the new embedding of an image stays near its old one."""
+
+    def __init__(self, parent: EmbeddingNet, weight: float) -> None:
+        self.parent, self.weight = parent, weight
+
+    def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor:
+        with torch.no_grad():
+            before = self.parent(inputs)
+        return self.weight / 2 * (embeddings - before).square().sum()
+
+
+class WeightAnchor:
+    """EWC and MAS: each weight is tied to its old value by a spring as stiff as the weight was important."""
+
+    def __init__(self, parent: EmbeddingNet, importance: Importance, weight: float) -> None:
+        anchors = dict(parent.named_parameters())
+        self.names = list(importance)
+        self.weight = weight
+        # One long vector: a hundred small tensors would cost more to launch than to compute.
+        self.anchor = torch.cat([anchors[name].detach().flatten() for name in self.names])
+        self.importance = torch.cat([importance[name].to(self.anchor.device).flatten() for name in self.names])
+
+    def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor:
+        current = dict(net.named_parameters())
+        weights = torch.cat([current[name].flatten() for name in self.names])
+        return self.weight / 2 * (self.importance * (weights - self.anchor).square()).sum()
+
+
+def check_regularizer(name: str) -> str:
+    if name not in REGULARIZERS:
+        raise UnknownStrategy("regularizer", name, REGULARIZERS)
+    return name
+
+
+def default_weight(name: str, weight: float | None) -> float:
+    return REGULARIZERS[check_regularizer(name)] if weight is None else weight
+
+
+def _fisher_loss(raw: Tensor, labels: Tensor, margin: float, negatives: Tensor | None) -> Tensor:
+    return batch_hard_triplet(torch.nn.functional.normalize(raw), labels, margin, negatives)
+
+
+def _mas_loss(raw: Tensor, labels: Tensor, margin: float, negatives: Tensor | None) -> Tensor:
+    return raw.norm(dim=1).sum()
+
+
+IMPORTANCES: dict[str, Callable[[Tensor, Tensor, float, Tensor | None], Tensor]] = {"ewc": _fisher_loss, "mas": _mas_loss}
+
+
+def estimate_importance(
+    net: EmbeddingNet,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    kind: str,
+    margin: float,
+    negatives: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Mean over batches of the squared *batch* gradient, for every trainable parameter.
+
+    The net is used in the mode it is in; pass a copy, because a forward in train mode moves BatchNorm's statistics.
+    """
+    parameters = {name: p for name, p in net.named_parameters() if p.requires_grad}
+    sums = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    count = 0
+    for inputs, labels in batches:
+        loss = IMPORTANCES[kind](net.raw(inputs).float(), labels, margin, negatives)
+        # A loss that is exactly 0 everywhere still gives gradients (zeros): the weight mattered to nothing here.
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        for name, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None:
+                sums[name] += gradient.square()
+        count += 1
+    return {name: total / max(count, 1) for name, total in sums.items()}

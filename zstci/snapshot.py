@@ -1,0 +1,190 @@
+"""Snapshot: all that a version is. On disk a folder of safetensors and one JSON manifest; never pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from zstci.classifiers import Scatter, nearest
+from zstci.config import Config
+from zstci.data import Inputs
+from zstci.devices import resolve
+from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
+from zstci.memory import Memory
+from zstci.nets import EmbeddingNet, build_net
+from zstci.prototypes import Prototypes
+from zstci.tensors import flat, nested, under, write
+from zstci.trainer import embed_all
+from zstci.translators import Residual
+
+__all__ = ["FORMAT", "Snapshot"]
+
+FORMAT = 1
+SERVING, TRAINING, MANIFEST = "serving.safetensors", "training.safetensors", "snapshot.json"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Frozen: learning makes a new one. `importance` and the scatter matrix are needed to learn on, not to serve."""
+
+    net: EmbeddingNet
+    memory: Memory
+    config: Config
+    task: int
+    importance: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+
+    @property
+    def prototypes(self) -> Prototypes:
+        return self.memory.prototypes
+
+    def embed(self, inputs: Inputs) -> Tensor:
+        """Embeddings in the common space, [N, D]."""
+        device = resolve(self.config.device)
+        return self.memory.common(embed_all(self.net.to(device), inputs, self.config.net.input, device))
+
+    def classify(self, inputs: Inputs, k: int = 1) -> tuple[Tensor, list[list[str]]]:
+        """The k nearest classes of every input: distances [N, k] and class ids, nearest first."""
+        distances, positions = nearest(self.embed(inputs), self.prototypes.means, self.memory.metric, k)
+        return distances, [[self.prototypes.ids[i] for i in row] for row in positions.tolist()]
+
+    def save(self, folder: Path | str) -> None:
+        """Write the folder as a whole or not at all; an existing one is refused, because a snapshot never changes."""
+        target = Path(folder)
+        if target.exists():
+            raise InvalidConfig(f"{target} exists already; a snapshot is never overwritten, choose another folder")
+        partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            write(partial / SERVING, self._serving())
+            write(partial / TRAINING, self._training())
+            manifest = self._manifest()
+            manifest["files"] = {name: _file_facts(partial / name) for name in (SERVING, TRAINING)}
+            manifest["sha256"] = _digest(manifest)
+            (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            _flush(partial)
+            partial.rename(target)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+    @classmethod
+    def load(cls, folder: Path | str, training: bool = True) -> Snapshot:
+        """Every byte is checked before it is used. `training=False` leaves out what serving does not need."""
+        root = Path(folder)
+        manifest = _read_manifest(root)
+        serving = _read_tensors(root, SERVING, manifest)
+        config = Config.from_dict(manifest["config"])
+        net = _restore_net(config, serving)
+        dim = net.dim
+        prototypes = Prototypes(
+            tuple(manifest["classes"]), serving["prototypes.means"], serving["prototypes.counts"], serving["prototypes.hops"]
+        )
+        if len(prototypes.ids) != len(prototypes.means):
+            raise CorruptSnapshot(f"{root}: {len(prototypes.ids)} classes but {len(prototypes.means)} prototypes")
+        state = _read_tensors(root, TRAINING, manifest) if training else {}
+        scatter = Scatter(state["scatter"], manifest["freedom"]) if training else Scatter.empty(dim)
+        query = _restore_query(config, dim, serving)
+        memory = Memory(prototypes, scatter, query, serving.get("metric"), manifest["translation"])
+        return cls(net, memory, config, manifest["task"], nested(state, "importance"))
+
+    def _serving(self) -> dict[str, Tensor]:
+        tensors = {f"net.{name}": value for name, value in self.net.cpu().state_dict().items()}
+        prototypes = self.memory.prototypes
+        tensors |= {f"prototypes.{name}": getattr(prototypes, name) for name in ("means", "counts", "hops")}
+        if self.memory.query is not None:
+            tensors |= {f"query.{name}": value for name, value in self.memory.query.state_dict().items()}
+        if self.memory.metric is not None:
+            tensors["metric"] = self.memory.metric
+        return tensors
+
+    def _training(self) -> dict[str, Tensor]:
+        return flat(self.importance, "importance") | {"scatter": self.memory.scatter.matrix}
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "task": self.task,
+            "classes": list(self.prototypes.ids),
+            "freedom": self.memory.scatter.freedom,
+            "translation": self.memory.translation,
+            "config": self.config.to_dict(),
+        }
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    content = {name: value for name, value in manifest.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _file_facts(path: Path) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
+
+
+def _flush(folder: Path) -> None:
+    for path in [*folder.iterdir(), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _read_manifest(root: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((root / MANIFEST).read_bytes())
+        version = manifest["format"]
+        if version != FORMAT:
+            raise UnsupportedSnapshot(f"{root} has format {version}, this program reads {FORMAT}; use the version that wrote it")
+        if manifest["sha256"] != _digest(manifest):
+            raise CorruptSnapshot(f"{root / MANIFEST} was altered; restore it from a copy")
+    except FileNotFoundError as error:
+        raise CorruptSnapshot(f"{root} has no {MANIFEST}: no snapshot, or an incomplete one") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptSnapshot(f"{root / MANIFEST} cannot be read ({error}); restore it from a copy") from error
+    return manifest  # type: ignore[no-any-return]
+
+
+def _read_tensors(root: Path, name: str, manifest: dict[str, Any]) -> dict[str, Tensor]:
+    facts = manifest["files"][name]
+    try:
+        content = (root / name).read_bytes()
+    except FileNotFoundError as error:
+        raise CorruptSnapshot(f"{root / name} is missing; restore it from a copy") from error
+    if len(content) != facts["bytes"]:
+        raise CorruptSnapshot(f"{root / name} has {len(content)} bytes instead of {facts['bytes']}; restore it from a copy")
+    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+        raise CorruptSnapshot(f"{root / name} was altered (its sha256 does not match); restore it from a copy")
+    try:
+        return load_tensors(content)
+    except SafetensorError as error:
+        raise CorruptSnapshot(f"{root / name} is no safetensors file ({error})") from error
+
+
+def _restore_net(config: Config, tensors: dict[str, Tensor]) -> EmbeddingNet:
+    blank = Config.from_dict(config.to_dict() | {"net": config.to_dict()["net"] | {"weights": "none"}})
+    net = build_net(blank.net, config.seed)
+    try:
+        net.load_state_dict(under(tensors, "net"))
+    except RuntimeError as error:
+        raise CorruptSnapshot(f"the stored weights do not fit the backbone {config.net.backbone!r}: {error}") from error
+    return net
+
+
+def _restore_query(config: Config, dim: int, tensors: dict[str, Tensor]) -> Residual | None:
+    stored = under(tensors, "query")
+    if not stored:
+        return None
+    query = Residual(dim, len(stored["g.0.weight"]))
+    query.load_state_dict(stored)
+    return query.eval().requires_grad_(False)

@@ -1,0 +1,41 @@
+"""Safetensors files written whole or not at all, and names with dots as nested groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+__all__ = ["flat", "nested", "under", "write"]
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """A crash leaves the old file or the new one, never half of either."""
+    partial = path.with_name(f"{path.name}.partial")
+    # Tensors may share memory (a frozen net's old and new features are one); a file may not.
+    save_file({name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}, partial, metadata)
+    with open(partial, "rb") as written:
+        os.fsync(written.fileno())
+    partial.replace(path)
+
+
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The entries named `prefix.<rest>`, by <rest>."""
+    return {name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def flat(groups: Mapping[str, Mapping[str, Tensor]], prefix: str) -> dict[str, Tensor]:
+    """{kind: {name: value}} as {prefix.kind.name: value}."""
+    return {f"{prefix}.{kind}.{name}": value for kind, group in groups.items() for name, value in group.items()}
+
+
+def nested(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, dict[str, Tensor]]:
+    """The inverse of `flat`; kinds have no dot in their name."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for path, value in under(tensors, prefix).items():
+        kind, _, name = path.partition(".")
+        groups.setdefault(kind, {})[name] = value
+    return groups

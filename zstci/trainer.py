@@ -1,0 +1,176 @@
+"""Fine-tune an embedding net on one task: triplet loss plus the regularizer, in one flat loop."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor, nn
+
+from zstci.config import Config, InputConfig
+from zstci.data import Inputs, Vectors, batches
+from zstci.devices import autocast, resolve
+from zstci.errors import NotFinite
+from zstci.losses import batch_hard_triplet
+from zstci.nets import EmbeddingNet, choose_trainable
+from zstci.progress import Progress, Watch
+from zstci.regularizers import (
+    IMPORTANCES,
+    Finetune,
+    Importance,
+    LwF,
+    Regularizer,
+    WeightAnchor,
+    check_regularizer,
+    default_weight,
+    estimate_importance,
+)
+from zstci.samplers import class_members, epoch_batches
+from zstci.seeds import generator
+
+__all__ = ["embed_all", "fine_tune", "importance_of"]
+
+_EMBED_IMAGES, _EMBED_VECTORS = 64, 8192  # inputs at a time
+
+
+def fine_tune(
+    start: EmbeddingNet,
+    inputs: Inputs,
+    targets: Tensor,
+    config: Config,
+    *,
+    task: int,
+    importance: dict[str, Importance],
+    negatives: Tensor,
+    watch: Watch,
+) -> EmbeddingNet:
+    """A new net, trained from `start`, which is left as it is. Task 1 has no past, so nothing holds it back."""
+    device = resolve(config.device)
+    net = copy.deepcopy(start).to(device)
+    parent = copy.deepcopy(start).to(device)
+    names = choose_trainable(net, config.train.trainable)
+    set_mode(net, train=config.train.batchnorm == "train" or (config.train.batchnorm == "train_first" and task == 1))
+    draw = _Batches(inputs, targets, config, task, device)
+    regularizer = _regularizer(parent, importance, names, config, task, draw)
+    optimizer = torch.optim.Adam(
+        [p for p in net.parameters() if p.requires_grad],
+        lr=config.train.lr,
+        weight_decay=config.train.weight_decay,
+        fused=True,
+    )
+    old_prototypes = negatives.to(device)
+
+    def losses(epoch: int) -> Iterator[Tensor]:
+        for pixels, labels in draw.epoch(epoch):
+            with autocast(device, config.train.precision):
+                embeddings = net(pixels)
+            # With one class in the batch there is nothing to keep apart but the classes of the past.
+            others = old_prototypes if len(labels.unique()) == 1 else None
+            loss = batch_hard_triplet(embeddings, labels, config.train.margin, others)
+            yield loss + regularizer(net, pixels, embeddings)
+
+    watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
+    return net.cpu().eval().requires_grad_(False)
+
+
+def importance_of(
+    net: EmbeddingNet, inputs: Inputs, targets: Tensor, config: Config, *, task: int, negatives: Tensor
+) -> dict[str, dict[str, Tensor]]:
+    """EWC's and MAS's importance of every trainable weight, from one epoch of the task."""
+    device = resolve(config.device)
+    probe = copy.deepcopy(net).to(device)  # train mode moves BatchNorm's statistics: never the net's own
+    choose_trainable(probe, config.train.trainable)
+    set_mode(probe, train=config.train.batchnorm != "eval")
+    draw = _Batches(inputs, targets, config, task, device)
+    others = negatives.to(device) if draw.classes == 1 else None
+    return {kind: _estimate(probe, draw, kind, config, others) for kind in IMPORTANCES}
+
+
+def _estimate(
+    probe: EmbeddingNet, draw: _Batches, kind: str, config: Config, negatives: Tensor | None
+) -> dict[str, Tensor]:
+    found = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, negatives)
+    return {name: value.cpu() for name, value in found.items()}
+
+
+def set_mode(net: EmbeddingNet, train: bool) -> None:
+    """BatchNorm of the learning part in train mode or not; everything else as at test time."""
+    net.eval()
+    for module in net.modules():
+        if train and isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.train(any(p.requires_grad for p in module.parameters()))
+
+
+@torch.no_grad()
+def embed_all(
+    forward: Callable[[Tensor], Tensor],
+    inputs: Inputs,
+    config: InputConfig,
+    device: torch.device,
+    watch: Watch | None = None,
+) -> Tensor:
+    """`forward` of every input at test time, [N, D] on the CPU. Decoding runs one batch ahead of the net."""
+    plan = list(batches(len(inputs), _EMBED_VECTORS if isinstance(inputs, Vectors) else _EMBED_IMAGES))
+    outputs = []
+    for done, pixels in enumerate(_ahead(plan, lambda chosen: inputs.plain(chosen, config)), start=1):
+        outputs.append(forward(pixels.to(device)).float().cpu())
+        if watch is not None:
+            watch.stop_if_asked()
+            watch.report(Progress("embedding", done / len(plan)))
+    result = torch.cat(outputs)
+    if not torch.isfinite(result).all():
+        raise NotFinite("the net answers NaN or infinity for some images; its weights are damaged or it diverged")
+    return result
+
+
+class _Batches:
+    """The task's P x K batches, the same for the same seed, task and epoch, whatever happened before."""
+
+    def __init__(self, inputs: Inputs, targets: Tensor, config: Config, task: int, device: torch.device) -> None:
+        self.inputs, self.targets, self.config, self.task, self.device = inputs, targets, config, task, device
+        self.members = class_members(targets)
+        self.classes = len(self.members)
+
+    def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        train, random = self.config.train, generator(self.config.seed, self.task, "epoch", epoch)
+        plan = epoch_batches(self.members, train.classes_per_batch, train.images_per_class, random)
+        for chosen, pixels in zip(
+            plan,
+            _ahead(plan, lambda positions: self.inputs.augmented(positions, self.config.net.input, random)),
+            strict=True,
+        ):
+            yield pixels.to(self.device), self.targets[chosen].to(self.device)
+
+
+def _ahead(plan: list[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+    """Load the next batch in a thread while the net works on this one. One thread: the random draws keep their order."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(load, plan[0]) if plan else None
+        for following in [*plan[1:], None]:
+            assert waiting is not None
+            ready = waiting.result()
+            waiting = pool.submit(load, following) if following is not None else None
+            yield ready
+
+
+def _regularizer(
+    parent: EmbeddingNet, importance: dict[str, Importance], names: list[str], config: Config, task: int, draw: _Batches
+) -> Regularizer:
+    kind = check_regularizer(config.regularizer)
+    weight = default_weight(kind, config.train.weight)
+    if task == 1 or kind == "finetune":
+        return Finetune()
+    if kind == "lwf":
+        return LwF(parent, weight)
+    known = importance.get(kind, {})
+    if set(known) != set(names):
+        # The parent was learnt frozen, or with another part trainable, so it has no importance of these weights.
+        # Its images are gone; how it answers the new ones is the next best evidence.
+        probe = copy.deepcopy(parent)
+        for name, parameter in probe.named_parameters():
+            parameter.requires_grad_(name in names)
+        set_mode(probe, train=config.train.batchnorm != "eval")
+        known = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin)
+    return WeightAnchor(parent, known, weight)
