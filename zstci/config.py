@@ -118,8 +118,8 @@ class Config:
             *parents, leaf = path.split(".")
             node = tree
             for name in parents:
-                node = node.get(name, {})
-            if leaf not in node:
+                node = node.get(name) if isinstance(node, dict) else None
+            if not isinstance(node, dict) or leaf not in node:
                 raise InvalidConfig(f"unknown setting {path!r}; known ones: {', '.join(sorted(_paths(self.to_dict())))}")
             node[leaf] = value
         return self.from_dict(tree)
@@ -136,10 +136,26 @@ def check_positive(config: Config) -> None:
         "translation.hidden": translation.hidden,
         "net.input.size": config.net.input.size,
     }
-    above_zero = {"train.lr": train.lr, "translation.lr": translation.lr, "translation.sigma": translation.sigma,
-                  "translation.ridge": translation.ridge}
-    not_negative = {"train.margin": train.margin, "train.weight_decay": train.weight_decay, "shrinkage": config.shrinkage,
-                    "train.weight": train.weight or 0.0, "net.dim": config.net.dim, "seed": config.seed}
+    above_zero = {
+        "train.lr": train.lr,
+        "translation.lr": translation.lr,
+        "translation.sigma": translation.sigma,
+        "translation.ridge": translation.ridge,
+        "net.input.std": min(config.net.input.std, default=0.0),
+    }
+    not_negative = {
+        "train.margin": train.margin,
+        "train.weight_decay": train.weight_decay,
+        "train.weight": train.weight or 0.0,
+        "translation.margin": translation.margin,
+        "translation.gamma": translation.gamma,
+        "translation.beta": translation.beta,
+        "translation.delta": translation.delta,
+        "net.dim": config.net.dim,
+        "net.head_std": config.net.head_std,
+        "shrinkage": config.shrinkage,
+        "seed": config.seed,
+    }
     for name, value in {**at_least_one, **above_zero, **not_negative}.items():
         if not math.isfinite(value):
             raise InvalidConfig(f"{name} must be a finite number, got {value}")
@@ -154,6 +170,11 @@ def check_positive(config: Config) -> None:
             raise InvalidConfig(f"{name} must not be negative, got {number}")
     if train.images_per_class < 2:
         raise InvalidConfig("train.images_per_class must be at least 2: a triplet needs a positive")
+    for name, channels in {"net.input.mean": config.net.input.mean, "net.input.std": config.net.input.std}.items():
+        if len(channels) != 3 or not all(map(math.isfinite, channels)):
+            raise InvalidConfig(f"{name} must be three finite numbers, one a colour channel, got {list(channels)}")
+    if not translation.align and translation.unify == "off":
+        raise InvalidConfig("translation.align=false with translation.unify=off leaves zstci nothing to learn; turn one on")
     if config.net.input.resize < config.net.input.size:
         raise InvalidConfig("net.input.resize must be at least net.input.size")
 

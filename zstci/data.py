@@ -42,10 +42,10 @@ class Vectors:
     def __init__(self, values: Tensor) -> None:
         if values.ndim != 2:
             raise InvalidData(f"vectors must be [N, F], got shape {list(values.shape)}")
-        if not torch.isfinite(values).all():
-            bad = int((~torch.isfinite(values).all(1)).nonzero()[0])
-            raise NotFinite(f"vector {bad} holds NaN or infinity; remove it or compute it again")
         self.values = values.float()
+        if not torch.isfinite(self.values).all():
+            bad = int((~torch.isfinite(self.values).all(1)).nonzero()[0])
+            raise NotFinite(f"vector {bad} holds NaN or infinity; remove it or compute it again")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -64,14 +64,15 @@ class ImageArrays:
     """Images of one size in memory, uint8 [N, H, W, 3]; augmentation runs on whole batches."""
 
     def __init__(self, images: Any) -> None:
-        self.pixels = torch.from_numpy(_stack(images)).permute(0, 3, 1, 2).contiguous()  # [N, 3, H, W]
+        stacked = torch.from_numpy(_stack(images)).permute(0, 3, 1, 2)
+        self.pixels = stacked.clone(memory_format=torch.contiguous_format)  # [N, 3, H, W], never the caller's memory
 
     def __len__(self) -> int:
         return len(self.pixels)
 
     def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
         pixels = self.pixels[positions]
-        if pixels.shape[-2:] == (config.size, config.size):
+        if pixels.shape[-2:] == (config.size, config.size) and config.resize == config.size:
             return pixels
         images = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in pixels]
         return torch.stack([to_pixels(image, config) for image in images])
@@ -110,7 +111,10 @@ class ImageFiles:
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
         for path in self.paths:
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+            try:
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+            except OSError as error:
+                raise _unreadable(path, error) from error
         return digest.hexdigest()
 
     def _open(self, position: int) -> Image.Image:
@@ -119,7 +123,7 @@ class ImageFiles:
             with Image.open(path) as image:
                 return _upright_rgb(image)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise UnreadableImage(f"{path.name} cannot be read as an image ({error}); remove or replace it") from error
+            raise _unreadable(path, error) from error
 
 
 @dataclass(frozen=True)
@@ -173,14 +177,13 @@ class TaskData:
 def to_pixels(image: Image.Image, config: InputConfig) -> Tensor:
     """Shorter side to `resize`, centre crop of `size`: the pixels of torchvision's Resize + CenterCrop, [3, S, S]."""
     width, height = image.size
-    if (width, height) != (config.size, config.size):
-        if min(width, height) != config.resize:
-            long_side = int(config.resize * max(width, height) / min(width, height))
-            shape = (config.resize, long_side) if width <= height else (long_side, config.resize)
-            image = image.resize(shape, Image.Resampling.BILINEAR)
-        left = round((image.width - config.size) / 2.0)
-        top = round((image.height - config.size) / 2.0)
-        image = image.crop((left, top, left + config.size, top + config.size))
+    if min(width, height) != config.resize:
+        long_side = int(config.resize * max(width, height) / min(width, height))
+        shape = (config.resize, long_side) if width <= height else (long_side, config.resize)
+        image = image.resize(shape, Image.Resampling.BILINEAR)
+    left = round((image.width - config.size) / 2.0)
+    top = round((image.height - config.size) / 2.0)
+    image = image.crop((left, top, left + config.size, top + config.size))
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
@@ -192,14 +195,26 @@ def batches(count: int, size: int) -> Iterator[Tensor]:
 def _upright_rgb(image: Image.Image) -> Image.Image:
     upright = ImageOps.exif_transpose(image)
     if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
-        # Pillow clips 16-bit grey to white; scale it instead.
-        values = np.asarray(upright, dtype=np.float64)
-        upright = Image.fromarray((values / max(values.max(), 255.0) * 255).astype(np.uint8))
+        upright = _eight_bits(upright)
+    if upright.mode == "P":
+        upright = upright.convert("RGBA")  # the only way that Pillow takes any kind of transparent palette
     return upright.convert("RGB")
 
 
+def _eight_bits(grey: Image.Image) -> Image.Image:
+    """Pillow clips 16-bit grey to white; scale it instead. Wider numbers name no white, so the brightest is it."""
+    values = np.nan_to_num(np.asarray(grey, dtype=np.float64)).clip(min=0)
+    whites = (65535.0,) if grey.mode.startswith("I;16") else (255.0, 65535.0, values.max())
+    white = next(limit for limit in whites if values.max() <= limit)
+    return Image.fromarray((values / white * 255).round().astype(np.uint8))
+
+
+def _unreadable(path: Path, error: Exception) -> UnreadableImage:
+    return UnreadableImage(f"{path.name} cannot be read as an image ({error}); remove or replace it")
+
+
 def _stack(images: Any) -> np.ndarray[Any, Any]:
-    arrays = images if isinstance(images, np.ndarray) else [np.asarray(image) for image in images]
+    arrays = images if isinstance(images, np.ndarray) else [_pixels(image) for image in images]
     if not isinstance(arrays, np.ndarray):
         shapes = sorted({array.shape for array in arrays})
         if len(shapes) > 1:
@@ -216,7 +231,13 @@ def _stack(images: Any) -> np.ndarray[Any, Any]:
         arrays = np.repeat(arrays[..., None], 3, axis=3)
     if arrays.ndim != 4 or arrays.shape[3] != 3:
         raise MixedImages(f"images must be [N, H, W] grey or [N, H, W, 3] RGB, got shape {list(arrays.shape)}")
-    return np.ascontiguousarray(arrays)
+    return np.require(arrays, requirements=["C", "W"])
+
+
+def _pixels(image: Any) -> np.ndarray[Any, Any]:
+    if isinstance(image, Image.Image) and image.mode not in ("L", "RGB"):
+        raise MixedImages(f"an image of mode {image.mode!r}; convert images to RGB first: image.convert('RGB')")
+    return np.asarray(image)
 
 
 def _crop_and_flip(pixels: Tensor, random: torch.Generator) -> Tensor:

@@ -13,15 +13,16 @@ from zstci.classifiers import check_classifier
 from zstci.config import Config
 from zstci.data import Inputs, TaskData, Vectors
 from zstci.devices import resolve
-from zstci.errors import InvalidConfig, TooFewImages, UnknownStrategy
+from zstci.errors import InvalidConfig, InvalidData, SnapshotError, TooFewImages
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Checkpoints, Progress, Watch, stable_key
 from zstci.regularizers import check_regularizer
 from zstci.seeds import deterministic
 from zstci.snapshot import Snapshot
+from zstci.tensors import digest
 from zstci.trainer import embed_all, fine_tune, importance_of
-from zstci.translators import TRANSLATORS
+from zstci.translators import check_translator
 
 __all__ = ["learn"]
 
@@ -57,16 +58,18 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
     frozen = config.regularizer == "frozen"
     small, inputs = _without_trunk(start, data.inputs, config, watch) if _head_only(config) else (start, data.inputs)
 
+    old = _embed(small, inputs, config, watch)
     net = small
     if not frozen:
-        old_means = memory.prototypes.means
+        # A class that comes back is no negative of its own images.
+        again = set(data.classes) & set(memory.prototypes.ids)
+        old_means = memory.prototypes.without(again).means
         net = fine_tune(
             small, inputs, data.targets, config, task=task, importance=importance, negatives=old_means, watch=watch
         )
         fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means)
         importance = _accumulated(importance, fresh) if config.train.accumulate else fresh
 
-    old = _embed(small, inputs, config, watch)
     new = old if frozen else _embed(net, inputs, config, watch)
     features = Features(old, new, data.classes, data.targets)
     memory = advance(memory, features, not frozen, config, (config.seed, task), watch)
@@ -77,8 +80,11 @@ def _check(parent: Snapshot | None, data: TaskData, config: Config) -> None:
     """Everything that can be refused is refused before any work starts."""
     check_regularizer(config.regularizer)
     check_classifier(config.classifier)
-    if config.translator not in TRANSLATORS:
-        raise UnknownStrategy("translator", config.translator, TRANSLATORS)
+    check_translator(config.translator, config.translation)
+    resolve(config.device)
+    _check_inputs(config.net.backbone, data.inputs)
+    if parent is not None and parent.memory.scatter.freedom == 0:
+        raise SnapshotError("the parent came without its training state; load it with training=True to learn on")
     if parent is not None and replace(config.net, weights="") != replace(parent.config.net, weights=""):
         raise InvalidConfig("a snapshot keeps its net; use the parent's net settings: replace(config, net=parent.config.net)")
     known = set(parent.prototypes.ids) if parent else set()
@@ -86,6 +92,17 @@ def _check(parent: Snapshot | None, data: TaskData, config: Config) -> None:
     for name, count in zip(data.classes, counts, strict=True):
         if count < 2 and name not in known:
             raise TooFewImages(f"class {name!r} has {count} image; a new class needs at least 2")
+
+
+def _check_inputs(backbone: str, inputs: Inputs) -> None:
+    width = backbone.removeprefix("vectors:") if backbone.startswith("vectors:") else None
+    if isinstance(inputs, Vectors):
+        if width is None:
+            raise InvalidData(f"the backbone {backbone!r} reads images; give ImageFiles or ImageArrays, or a vectors:N net")
+        if str(inputs.values.shape[1]) != width:
+            raise InvalidData(f"vectors of {inputs.values.shape[1]} numbers, but the backbone {backbone!r} reads {width}")
+    elif width is not None:
+        raise InvalidData(f"the backbone {backbone!r} reads ready-made vectors; give Vectors, or name an image backbone")
 
 
 def _head_only(config: Config) -> bool:
@@ -109,7 +126,10 @@ def _with_trunk(net: EmbeddingNet, start: EmbeddingNet) -> EmbeddingNet:
 
 def _embed(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> Tensor:
     device = resolve(config.device)
-    embeddings = embed_all(net.to(device), inputs, config.net.input, device, watch)
+    # Vectors take milliseconds, which are no stage worth a report.
+    embeddings = embed_all(
+        net.to(device), inputs, config.net.input, device, None if isinstance(inputs, Vectors) else watch
+    )
     net.cpu()
     return embeddings
 
@@ -117,15 +137,16 @@ def _embed(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> T
 def _accumulated(
     before: dict[str, dict[str, Tensor]], fresh: dict[str, dict[str, Tensor]]
 ) -> dict[str, dict[str, Tensor]]:
-    return {
-        kind: {name: value + before.get(kind, {}).get(name, torch.zeros(())) for name, value in values.items()}
-        for kind, values in fresh.items()
-    }
+    """What did not learn this time (the trunk, in a task of the head) keeps what it had."""
+    summed = {kind: dict(values) for kind, values in before.items()}
+    for kind, values in fresh.items():
+        known = summed.setdefault(kind, {})
+        known |= {name: known[name] + value if name in known else value for name, value in values.items()}
+    return summed
 
 
 def _identity(parent: Snapshot | None) -> object:
-    """Enough to tell two parents apart: their task and the sums of what they hold."""
+    """What tells two parents apart: their task, their classes and every number that they hold."""
     if parent is None:
         return None
-    weights = sum(float(value.double().sum()) for value in parent.net.state_dict().values())
-    return parent.task, parent.prototypes.ids, weights, float(parent.prototypes.means.double().sum())
+    return parent.task, parent.prototypes.ids, digest(parent.tensors())

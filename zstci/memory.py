@@ -59,7 +59,10 @@ def advance(memory: Memory, features: Features, moved: bool, config: Config, see
 
 
 def _translate(memory: Memory, features: Features, config: Config, seed: object, watch: Watch) -> Memory:
-    pairs = Pairs(memory.common(features.old), features.new, features.targets, memory.prototypes.means, resolve(config.device))
+    # A class that comes back is no stranger to keep its own images away from.
+    again = set(features.ids) & set(memory.prototypes.ids)
+    others = memory.prototypes.without(again).means
+    pairs = Pairs(memory.common(features.old), features.new, features.targets, others, resolve(config.device))
     fitted = fit_translator(config.translator, pairs, config.translation, seed, watch)
     with torch.no_grad():
         prototypes = memory.prototypes.mapped(fitted.old)
@@ -70,7 +73,10 @@ def _translate(memory: Memory, features: Features, config: Config, seed: object,
 
 
 def _linear_part(fitted: Translation, pairs: Pairs, config: Config) -> Tensor:
-    """The best linear map for what the translator does to the task's own images: it carries the spread of old classes."""
+    """What carries the spread of old classes: the translator's own matrix, or else the best linear map for what it does
+    to the task's images."""
+    if fitted.matrix is not None:
+        return fitted.matrix
     return linear_fit(pairs.old, fitted.old(pairs.old), config.translation.ridge)
 
 

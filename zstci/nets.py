@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -72,7 +73,12 @@ def load_trunk(trunk: nn.Module, path: Path) -> None:
     """Weights of a safetensors file; every parameter must be there, counters such as num_batches_tracked need not."""
     if not path.is_file():
         raise MissingData(f"no weights file at {path}; give the path of a safetensors file, `pretrained` or `none`")
-    missing, unexpected = trunk.load_state_dict(load_file(path), strict=False)
+    try:
+        missing, unexpected = trunk.load_state_dict(load_file(path), strict=False)
+    except SafetensorError as error:
+        raise InvalidConfig(f"{path.name} is no safetensors file ({error}); give the path of one") from error
+    except RuntimeError as error:  # shapes
+        raise InvalidConfig(f"{path.name} is for another backbone: {' '.join(str(error).split())}") from error
     missing = [name for name in missing if not name.endswith("num_batches_tracked")]
     if missing or unexpected:
         raise InvalidConfig(f"{path.name} is for another backbone: missing {missing[:3]}, unexpected {unexpected[:3]}")
@@ -120,7 +126,7 @@ def _trunk(config: NetConfig) -> tuple[nn.Module, int]:
     if name in BACKBONES:
         return BACKBONES[name](pretrained)
     library, _, model = name.rpartition(":")
-    if library == "vectors" and model.isdigit():
+    if library == "vectors" and model.isdecimal() and int(model):
         return nn.Identity(), int(model)  # ready-made features of that width instead of images
     if library in ("", "torchvision") and model in _torchvision_names():
         return _torchvision_trunk(model, pretrained)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from zstci.errors import Diverged, Stopped
-from zstci.tensors import flat, nested, write
+from zstci.tensors import digest, flat, nested, write
 
 __all__ = ["Checkpoints", "Progress", "Watch"]
 
@@ -46,7 +46,8 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         states = {str(position): state for position, state in optimizer.state_dict()["state"].items()}
         tensors = flat({"state": module.state_dict()}, "module") | flat(states, "optimizer")
-        write(self.folder / f"{stage}.safetensors", tensors, {"key": self.key, "epoch": str(epoch)})
+        facts = {"key": self.key, "epoch": str(epoch), "sha256": digest(tensors)}
+        write(self.folder / f"{stage}.safetensors", tensors, facts)
         self._last = time.monotonic()
 
     def restore(self, stage: str, module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
@@ -62,9 +63,15 @@ class Checkpoints:
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
         except (SafetensorError, OSError):
             return 0  # a damaged checkpoint costs time, never correctness
+        if metadata.get("sha256") != digest(tensors):
+            return 0  # safetensors checks its header only, this the numbers
         module.load_state_dict(nested(tensors, "module")["state"])
         state = {int(position): values for position, values in nested(tensors, "optimizer").items()}
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        for parameter, values in optimizer.state.items():
+            # Fused Adam walks memory, not strides: its averages must lie as the weight does (channels_last, say).
+            moved = {name: torch.empty_like(parameter).copy_(v) for name, v in values.items() if v.shape == parameter.shape}
+            values.update(moved)
         return int(metadata["epoch"])
 
     def clear(self) -> None:

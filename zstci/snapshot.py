@@ -47,6 +47,10 @@ class Snapshot:
     def prototypes(self) -> Prototypes:
         return self.memory.prototypes
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Every number that the snapshot holds, by name."""
+        return self._serving() | self._training()
+
     def embed(self, inputs: Inputs) -> Tensor:
         """Embeddings in the common space, [N, D]."""
         device = resolve(self.config.device)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from zstci._torchvision_ops import make_torchvision_importable
 from zstci.data import ImageArrays, ImageFiles, Inputs, TaskData, Vectors
@@ -33,14 +32,6 @@ class Stream:
     @property
     def classes(self) -> tuple[str, ...]:
         return tuple(name for task in self.train for name in task.classes)
-
-    def mapped(self, features: Callable[[Inputs], Tensor]) -> Stream:
-        """The same tasks with their images replaced by vectors that were computed once."""
-
-        def convert(task: TaskData) -> TaskData:
-            return TaskData(Vectors(features(task.inputs)), task.labels)
-
-        return Stream(tuple(map(convert, self.train)), tuple(map(convert, self.test)))
 
 
 def shared_data() -> Path | None:

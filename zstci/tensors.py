@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-__all__ = ["flat", "nested", "under", "write"]
+__all__ = ["digest", "flat", "nested", "under", "write"]
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -20,6 +22,15 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | 
     with open(partial, "rb") as written:
         os.fsync(written.fileno())
     partial.replace(path)
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """The sha256 of names and numbers."""
+    found = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return found.hexdigest()
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

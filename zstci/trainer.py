@@ -53,14 +53,14 @@ def fine_tune(
     names = choose_trainable(net, config.train.trainable)
     set_mode(net, train=config.train.batchnorm == "train" or (config.train.batchnorm == "train_first" and task == 1))
     draw = _Batches(inputs, targets, config, task, device)
-    regularizer = _regularizer(parent, importance, names, config, task, draw)
+    old_prototypes = negatives.to(device)
+    regularizer = _regularizer(parent, importance, names, config, task, draw, old_prototypes)
     optimizer = torch.optim.Adam(
         [p for p in net.parameters() if p.requires_grad],
         lr=config.train.lr,
         weight_decay=config.train.weight_decay,
         fused=True,
     )
-    old_prototypes = negatives.to(device)
 
     def losses(epoch: int) -> Iterator[Tensor]:
         for pixels, labels in draw.epoch(epoch):
@@ -156,7 +156,13 @@ def _ahead(plan: list[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[Ten
 
 
 def _regularizer(
-    parent: EmbeddingNet, importance: dict[str, Importance], names: list[str], config: Config, task: int, draw: _Batches
+    parent: EmbeddingNet,
+    importance: dict[str, Importance],
+    names: list[str],
+    config: Config,
+    task: int,
+    draw: _Batches,
+    negatives: Tensor,
 ) -> Regularizer:
     kind = check_regularizer(config.regularizer)
     weight = default_weight(kind, config.train.weight)
@@ -164,13 +170,15 @@ def _regularizer(
         return Finetune()
     if kind == "lwf":
         return LwF(parent, weight)
-    known = importance.get(kind, {})
-    if set(known) != set(names):
+    # Where less learns than before (all -> head), the rest of what is known is not needed.
+    known = {name: value for name, value in importance.get(kind, {}).items() if name in names}
+    if len(known) < len(names):
         # The parent was learnt frozen, or with another part trainable, so it has no importance of these weights.
         # Its images are gone; how it answers the new ones is the next best evidence.
         probe = copy.deepcopy(parent)
         for name, parameter in probe.named_parameters():
             parameter.requires_grad_(name in names)
         set_mode(probe, train=config.train.batchnorm != "eval")
-        known = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin)
+        others = negatives if draw.classes == 1 else None  # a single class alone would make every weight worthless
+        known = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, others)
     return WeightAnchor(parent, known, weight)

@@ -18,7 +18,7 @@ from zstci.progress import Watch
 from zstci.prototypes import class_means
 from zstci.seeds import generator, init_seed
 
-__all__ = ["TRANSLATORS", "Pairs", "Residual", "Translation", "fit_translator", "linear_fit"]
+__all__ = ["TRANSLATORS", "Pairs", "Residual", "Translation", "check_translator", "fit_translator", "linear_fit"]
 
 _CHUNK = 4096  # prototypes at a time: a million of them must not build a million x images matrix
 
@@ -52,6 +52,7 @@ class Translation:
     name: str
     old: Callable[[Tensor], Tensor]
     query: Residual | None = None
+    matrix: Tensor | None = None  # [D, D], where `old` is exactly u @ matrix
     details: dict[str, float | str] = field(default_factory=dict)
 
 
@@ -76,14 +77,19 @@ def _sdc(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> 
 def _linear(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> Translation:
     """Closed-form ridge regression of the *drift* on the old embedding: without evidence, nothing moves."""
     matrix = linear_fit(pairs.old, pairs.new, config.ridge)
-    return Translation("linear", lambda u: u @ matrix, details={"ridge": config.ridge})
+    return Translation("linear", lambda u: u @ matrix, matrix=matrix, details={"ridge": config.ridge})
 
 
 def linear_fit(old: Tensor, new: Tensor, ridge: float) -> Tensor:
     """I + argmin_W |old W - (new - old)|^2 + ridge |W|^2, [D, D]."""
     x, drift = old.double(), (new - old).double()
-    eye = torch.eye(x.shape[1], dtype=torch.float64)
-    return (eye + torch.linalg.solve(x.T @ x + ridge * eye, x.T @ drift)).float()
+    count, dim = x.shape
+    if count < dim:  # the same solution from the smaller of the two systems
+        small = x @ x.T + ridge * torch.eye(count, dtype=torch.float64)
+        weights = x.T @ torch.linalg.solve(small, drift)
+    else:
+        weights = torch.linalg.solve(x.T @ x + ridge * torch.eye(dim, dtype=torch.float64), x.T @ drift)
+    return (torch.eye(dim, dtype=torch.float64) + weights).float()
 
 
 def _zstci(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> Translation:
@@ -154,7 +160,8 @@ def _auto(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) ->
     options = _options(config)
     if len(pairs.targets.unique()) < 2:
         # One class cannot be left out; the strongest shrinkage that still follows a common drift is the safe choice.
-        best, errors = ("linear", replace(config, ridge=max(RIDGES))), {}
+        stiff = ("linear", replace(config, ridge=max(RIDGES)))
+        best, errors = stiff if stiff in options else options[0], {}
     else:
         errors = {option: _left_out_error(option, pairs, seed, watch) for option in options}
         best = min(errors, key=lambda option: errors[option])
@@ -200,10 +207,16 @@ Fit = Callable[[Pairs, TranslatorConfig, object, Watch], Translation]
 TRANSLATORS: dict[str, Fit] = {"none": _none, "sdc": _sdc, "linear": _linear, "zstci": _zstci, "auto": _auto}
 
 
-def fit_translator(name: str, pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> Translation:
-    """Fit by name, and record how far the two sides of the new task's images are apart afterwards."""
+def check_translator(name: str, config: TranslatorConfig) -> None:
     if name not in TRANSLATORS:
         raise UnknownStrategy("translator", name, TRANSLATORS)
+    if name == "auto":
+        _options(config)
+
+
+def fit_translator(name: str, pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> Translation:
+    """Fit by name, and record how far the two sides of the new task's images are apart afterwards."""
+    check_translator(name, config)
     fitted = TRANSLATORS[name](pairs, config, seed, watch)
     with torch.no_grad():
         after = fitted.query(pairs.new) if fitted.query else pairs.new

@@ -8,14 +8,16 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from tqdm import tqdm
 
 from zstci.classifiers import Scatter
 from zstci.config import Config
-from zstci.data import TaskData
+from zstci.data import TaskData, Vectors
 from zstci.devices import resolve
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
@@ -38,15 +40,25 @@ class TaskFeatures:
     truth: Memory  # the oracle: prototypes and scatter from images that a real learner no longer has
 
 
-def trunk_once(stream: Stream, config: Config) -> tuple[EmbeddingNet, Stream]:
-    """Where the trunk never learns, every image goes through it once for all regularizers."""
+def trunk_once(plan: Plan) -> tuple[EmbeddingNet, Stream]:
+    """Where the trunk never learns, every image goes through it once for all regularizers and all later runs."""
+    config = plan.regularizers[0].config
     net = build_net(config.net, config.seed)
     if config.train.trainable != "head":
-        return net, stream
-    device = resolve(config.device)
-    trunk = net.to(device).features
-    small = stream.mapped(lambda inputs: embed_all(trunk, inputs, config.net.input, device))
-    return net.cpu().on_features(), small
+        return net, plan.stream
+    path = plan.out / "nets" / f"trunk-{_digest(plan, config.to_dict()['net'])[:16]}.safetensors"
+    tasks = plan.stream.train + plan.stream.test
+    if not (plan.resume and path.is_file()):
+        device = resolve(config.device)
+        trunk = net.to(device).features
+        bar = tqdm(tasks, desc=f"{plan.dataset}: {config.net.backbone} features", disable=None)
+        features = [embed_all(trunk, task.inputs, config.net.input, device) for task in bar]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, {str(i): values for i, values in enumerate(features)})
+    stored = load_file(path)
+    small = [TaskData(Vectors(stored[str(i)]), task.labels) for i, task in enumerate(tasks)]
+    count = len(plan.stream)
+    return net.cpu().on_features(), Stream(tuple(small[:count]), tuple(small[count:]))
 
 
 def features_of(
@@ -136,11 +148,11 @@ def _measure(
     current = stream.train[task - 1]
     features = Features(embed(old, current), embed(net, current), current.classes, current.targets)
     tests = tuple(embed(net, stream.test[j]) for j in range(task))
-    truth = Memory.empty(net.dim)
+    truth, plain = Memory.empty(net.dim), config.override(classifier="ncm")  # metrics are fitted when rows are measured
     for seen in stream.train[:task]:
         few = take(seen, oracle_images)
         vectors = embed(net, few)
-        truth = advance(truth, Features(vectors, vectors, few.classes, few.targets), False, config, 0, Watch())
+        truth = advance(truth, Features(vectors, vectors, few.classes, few.targets), False, plain, 0, Watch())
     return TaskFeatures(features, tests, truth)
 
 
@@ -149,8 +161,12 @@ def fingerprint(plan: Plan, column: Regularized) -> str:
     config = column.config.to_dict()
     relevant = {name: config[name] for name in ("net", "train", "regularizer", "seed")}
     relevant["net"] = relevant["net"] | {"weights": Path(relevant["net"]["weights"]).name}
+    return _digest(plan, relevant)
+
+
+def _digest(plan: Plan, settings: dict[str, Any]) -> str:
     tasks = [(task.classes, len(task.labels)) for task in plan.stream.train]
-    content = json.dumps([plan.dataset, relevant, tasks, plan.oracle_images], sort_keys=True)
+    content = json.dumps([plan.dataset, settings, tasks, plan.oracle_images], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

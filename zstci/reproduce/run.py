@@ -42,8 +42,8 @@ class Result:
 def run(plan: Plan) -> list[Result]:
     """All rows of the plan. With `resume`, finished nets and rows are read instead of computed."""
     results: list[Result] = []
+    start, stream = trunk_once(plan)
     with deterministic(), tqdm(total=_total(plan), desc=plan.dataset, unit="u", disable=None, smoothing=0.05) as bar:
-        start, stream = trunk_once(plan.stream, plan.regularizers[0].config)
         for column in plan.regularizers:
             bar.set_description(f"{plan.dataset} {column.label}: nets")
             measured = list(features_of(plan, column, start, stream, lambda: bar.update(_COST["net"])))
@@ -102,7 +102,7 @@ def _chain(
         if row == "oracle":
             yield found, found.truth, found.truth.scatter
             continue
-        config = column.config.override(**ROWS[row])
+        config = column.config.override(**ROWS[row], classifier="ncm")  # each classifier's metric is fitted by _metrics
         features = found.features
         memory = advance(memory, features, column.trains, config, (config.seed, task), Watch())
         samples = memory.common(features.new)

@@ -1,0 +1,1 @@
+"""Routes and schemas, one file a noun."""

@@ -1,0 +1,92 @@
+"""The images of a query: a raw body, or the files of a form."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from service.api.dependencies import CurrentSettings
+from service.config import Settings
+from service.errors import InvalidForm, TooLarge, TooManyImages, UnsupportedMediaType
+
+__all__ = ["BODY", "Images"]
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+# An empty type is a client that sends none; the form type is what `curl --data-binary` claims by default.
+_RAW = ("", "application/octet-stream", "application/x-www-form-urlencoded")
+
+BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "One image as the raw body, or one or several as the files of a form, under any field name.",
+        "content": {
+            "image/*": _BINARY,
+            "application/octet-stream": _BINARY,
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"files": {"type": "array", "items": _BINARY["schema"]}},
+                }
+            },
+        },
+    }
+}
+
+
+async def _read_images(request: Request, settings: CurrentSettings) -> list[bytes]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return await _form(_limited(request, settings.max_request_bytes), settings)
+    if kind in _RAW or kind.startswith("image/"):
+        limit = min(settings.max_image_bytes, settings.max_request_bytes)
+        return [await _limited(request, limit).body()]
+    raise UnsupportedMediaType(f"{kind} is not read here; send image/* as the body, or files as multipart/form-data")
+
+
+Images = Annotated[list[bytes], Depends(_read_images)]
+
+
+def _limited(request: Request, limit: int) -> Request:
+    """The same request, which breaks off as soon as there is too much of it."""
+    announced = request.headers.get("content-length", "")
+    refusal = TooLarge(f"the body has more than {limit} bytes; send less at once, or smaller images")
+    if announced.isdecimal() and int(announced) > limit:
+        raise refusal
+    read = 0
+
+    async def receive() -> Message:
+        nonlocal read
+        message = await request.receive()
+        read += len(message.get("body", b""))
+        if read > limit:
+            raise refusal
+        return message
+
+    return Request(request.scope, receive)
+
+
+async def _form(request: Request, settings: Settings) -> list[bytes]:
+    try:
+        async with request.form() as form:
+            files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
+            _check(files, settings)
+            return [await file.read() for file in files]
+    except HTTPException as error:
+        raise InvalidForm(f"{error.detail}; send the images as files of a multipart/form-data body") from error
+    except ClientDisconnect as error:
+        raise InvalidForm("the connection ended within the form") from error
+
+
+def _check(files: list[UploadFile], settings: Settings) -> None:
+    if not files:
+        raise InvalidForm("the form holds no file; with curl: -F files=@photo.jpg")
+    if len(files) > settings.max_images:
+        raise TooManyImages(f"{len(files)} images are more than {settings.max_images}; send them in several queries")
+    for position, file in enumerate(files):
+        if (file.size or 0) > settings.max_image_bytes:
+            raise TooLarge(f"image {position} has more than {settings.max_image_bytes} bytes; scale it down")

@@ -1,0 +1,50 @@
+"""What FastAPI cannot derive from the routes: the problem schema, and headers that every response has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.api.problems import MEDIA_TYPE, Problem
+from service.api.request_id import HEADER
+
+__all__ = ["document"]
+
+
+def document(app: FastAPI) -> None:
+    app.openapi = lambda: _cached(app)  # type: ignore[method-assign]
+
+
+def _cached(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = _completed(
+            get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        )
+    return app.openapi_schema
+
+
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    components = schema.setdefault("components", {}).setdefault("schemas", {})
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    components |= problem.pop("$defs") | {"Problem": problem}
+    for response in _responses(schema):
+        content = response.get("content", {}).get("application/json", {})
+        if content.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError"):
+            # FastAPI's own form of a validation error is never sent here.
+            response["content"] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        response.setdefault("headers", {})[HEADER] = {
+            "description": "The request's own X-Request-ID, or a new one",
+            "schema": {"type": "string"},
+        }
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components.pop(unused, None)
+    return schema
+
+
+def _responses(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in schema["paths"].values():
+        for operation in path.values():
+            yield from operation["responses"].values()

@@ -1,0 +1,132 @@
+"""Every error as application/problem+json (RFC 9457), from one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from service.api.request_id import HEADER
+from service.errors import BadImages, ServiceError
+from zstci.errors import InvalidConfig, InvalidData, ZstciError
+
+__all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "problems"]
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Fault(BaseModel):
+    """One of several things that are wrong with a request."""
+
+    pointer: str = Field(description="Where it is wrong", examples=["/images/0"])
+    code: str = Field(examples=["not_an_image"])
+    detail: str = Field(examples=["it is none of BMP, GIF, JPEG, PNG, WEBP"])
+
+
+class Problem(BaseModel):
+    """RFC 9457. Rely on `code`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "type": "urn:zstci:problem:not_an_image",
+                "title": "This is not an image",
+                "status": 422,
+                "detail": "nothing was answered, because of image 0: it is none of BMP, GIF, JPEG, PNG, WEBP",
+                "instance": "/v1/classify",
+                "code": "not_an_image",
+                "request_id": "0d6f1c1e6f7f4a53b1f4a4f8f6a7c001",
+                "errors": [
+                    {
+                        "pointer": "/images/0",
+                        "code": "not_an_image",
+                        "detail": "it is none of BMP, GIF, JPEG, PNG, WEBP",
+                    }
+                ],
+            }
+        }
+    )
+
+    type: str = Field(description="The code as a URI")
+    title: str = Field(description="The kind of problem")
+    status: int
+    detail: str = Field(description="What is wrong this time, and what to do")
+    instance: str = Field(description="The path that was asked")
+    code: str = Field(description="Stable name of the kind of problem")
+    request_id: str = Field(description="As in X-Request-ID")
+    errors: list[Fault] = Field(description="Each single fault, where there can be several")
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route that can fail with these statuses."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+def add_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(ZstciError, _known)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _known(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ZstciError)
+    if isinstance(error, ServiceError):
+        status, title = error.status, error.title
+    else:
+        status = 422 if isinstance(error, InvalidConfig | InvalidData) else 500
+        title = HTTPStatus(status).phrase
+    faults: list[Fault] = []
+    if isinstance(error, BadImages):
+        faults = [Fault(pointer=f"/images/{i}", code=f.code, detail=str(f)) for i, f in error.faults.items()]
+    return _response(request, status, error.code, title, str(error), faults)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    faults = [
+        Fault(pointer="/" + "/".join(map(str, fault["loc"])), code=fault["type"], detail=fault["msg"])
+        for fault in error.errors()
+    ]
+    detail = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults)
+    return _response(request, 422, "invalid_request", "The request is not valid", detail, faults)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    """What the framework refuses by itself: unknown paths and methods."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    code = status.phrase.lower().replace(" ", "_")
+    response = _response(request, status, code, status.phrase, str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    detail = "an unexpected error; the server's log has it under this request_id"
+    return _response(request, 500, ServiceError.code, ServiceError.title, detail)
+
+
+def _response(
+    request: Request, status: int, code: str, title: str, detail: str, faults: Sequence[Fault] = ()
+) -> JSONResponse:
+    problem = Problem(
+        type=f"urn:zstci:problem:{code}",
+        title=title,
+        status=int(status),
+        detail=detail,
+        instance=request.url.path,
+        code=code,
+        request_id=request.state.request_id,
+        errors=list(faults),
+    )
+    # The answer to an unexpected error is sent outside of our middleware, so the header is set here as well.
+    headers = {HEADER: problem.request_id}
+    return JSONResponse(problem.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)

@@ -1,0 +1,120 @@
+"""What the API answers."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "ClassEntry",
+    "ClassPage",
+    "Classification",
+    "Classifications",
+    "Embeddings",
+    "Health",
+    "Hit",
+    "Predicted",
+    "Ready",
+    "Search",
+    "Searches",
+    "VersionEntry",
+    "VersionPage",
+]
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Hit(_Schema):
+    class_id: str = Field(description="Stable id of the class", examples=["barn-swallow"])
+    name: str = Field(description="Its name; for now the same as its id", examples=["barn-swallow"])
+    distance: float = Field(description="Euclidean distance to the class mean, not squared", examples=[0.412])
+
+
+class Predicted(Hit):
+    score: float = Field(
+        description="0 to 1, how much nearer this class is than the others. A ranking, not a calibrated probability.",
+        examples=[0.93],
+    )
+
+
+class Classification(_Schema):
+    """One image."""
+
+    predictions: list[Predicted] = Field(description="Nearest class first")
+    margin: float | None = Field(
+        description="How much farther the second class is than the first; null where there is only one class",
+        examples=[0.118],
+    )
+    version: int = Field(description="The version that answered", examples=[3])
+
+
+class Classifications(_Schema):
+    data: list[Classification] = Field(description="One entry for each image, in the order they were sent")
+
+
+class Search(_Schema):
+    """One image."""
+
+    hits: list[Hit] = Field(description="Nearest first")
+    version: int = Field(description="The version that answered", examples=[3])
+
+
+class Searches(_Schema):
+    data: list[Search] = Field(description="One entry for each image, in the order they were sent")
+
+
+class Embeddings(_Schema):
+    data: list[list[float]] = Field(
+        description="One vector for each image, in the space that class means live in; compare by Euclidean distance",
+        examples=[[[0.021, -0.113, 0.054]]],
+    )
+    dim: int = Field(description="Length of a vector", examples=[1280])
+    version: int = Field(description="Vectors of two versions must not be compared", examples=[3])
+
+
+class ClassEntry(_Schema):
+    id: str = Field(description="Stable", examples=["barn-swallow"])
+    name: str = Field(description="For now the same as the id", examples=["barn-swallow"])
+    images: int = Field(description="How many images it was learnt from; none is kept", examples=[30])
+    hops: int = Field(description="How many translations into a new space its mean has been through", examples=[1])
+
+
+class ClassPage(_Schema):
+    data: list[ClassEntry] = Field(description="In the order they were learnt")
+    next_cursor: str | None = Field(description="`cursor` of the next page; null on the last one")
+
+
+class VersionEntry(_Schema):
+    number: int = Field(examples=[3])
+    active: bool = Field(description="Whether this version answers queries")
+    parent: int | None = Field(description="The version it was learnt on top of; null for the first", examples=[2])
+    created_at: str = Field(description="ISO 8601, UTC", examples=["2026-11-18T03:00:00+00:00"])
+    seconds: float = Field(description="That learning it took", examples=[12.5])
+    task: int = Field(description="How many updates it is made of", examples=[3])
+    classes: int = Field(examples=[30])
+    added: list[str] = Field(description="Classes that its parent does not have", examples=[["barn-swallow"]])
+    images: int = Field(description="How many images this update brought; none is kept", examples=[300])
+    backbone: str = Field(examples=["efficientnet_lite0"])
+    regularizer: str = Field(examples=["frozen"])
+    translator: str = Field(examples=["auto"])
+    classifier: str = Field(examples=["whitened"])
+    translation: dict[str, float | str] = Field(description="What the translator reports, if the net moved")
+    sha256: str = Field(description="Of its manifest, which holds those of its files")
+    bytes: int = Field(description="Size of its files", examples=[20971520])
+
+
+class VersionPage(_Schema):
+    data: list[VersionEntry] = Field(description="Newest first")
+    active: int | None = Field(description="The version to send as If-Match; null where none is", examples=[3])
+    next_cursor: str | None = Field(description="`cursor` of the next page; null on the last one")
+
+
+class Health(_Schema):
+    status: str = Field(examples=["ok"])
+
+
+class Ready(_Schema):
+    status: str = Field(examples=["ready"])
+    version: int = Field(description="The version that answers", examples=[3])
+    classes: int = Field(examples=[30])

@@ -1,0 +1,23 @@
+"""One line an event; what code passes as `extra` stands behind the message as key=value."""
+
+from __future__ import annotations
+
+import logging
+
+__all__ = ["configure"]
+
+_OWN = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
+
+
+class _KeyValues(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line, newline, trace = super().format(record).partition("\n")
+        extras = [f"{name}={value}" for name, value in vars(record).items() if name not in _OWN]
+        return " ".join([line, *extras]) + newline + trace
+
+
+def configure() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_KeyValues("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it tells of every build that it does not find

@@ -1,0 +1,1 @@
+"""What the product can do, free of web and terminal."""

@@ -1,0 +1,41 @@
+"""What a query asks of the live model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from service.domain import Answer, Prediction
+from service.serving.live import LiveModel
+
+__all__ = ["answer"]
+
+# Farther classes add nothing that shows to the sum that scores are shares of.
+_SCORED = 100
+
+
+def answer(live: LiveModel, embeddings: Tensor, top_k: int) -> list[Answer]:
+    """The `top_k` nearest classes of every embedding."""
+    distances, positions = live.index.search(embeddings, max(top_k, _SCORED))
+    scores = _scores(distances, live.index.gap)
+    ids = live.snapshot.prototypes.ids
+    return [
+        Answer(
+            tuple(
+                Prediction(ids[position], ids[position], distance, score)
+                for position, distance, score in list(zip(*row, strict=True))[:top_k]
+            ),
+            row[1][1] - row[1][0] if len(ids) > 1 else None,
+        )
+        for row in zip(positions.tolist(), distances.tolist(), scores.tolist(), strict=True)
+    ]
+
+
+def _scores(distances: Tensor, gap: float) -> Tensor:
+    """Shares of a softmax over squared distances, [N, k].
+
+    The scale is set by how far apart neighbouring classes are: half-way between two typical neighbours the odds are
+    1 : 1, at the mean of one of them e^4 : 1. A ranking in familiar units, not a calibrated probability.
+    """
+    scale = max(gap**2 / 4, torch.finfo(torch.float32).tiny)
+    return torch.softmax(-distances.double().square() / scale, dim=1)

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from service.errors import BadImage, BadImages, DamagedImage, EmptyImage, NotAnImage, TooManyPixels
+from service.serving.decode import decode, decode_all
+from tests.pictures import encoded
+from zstci import ImageFiles
+from zstci.config import InputConfig
+
+INPUT = InputConfig(size=8, resize=10)
+NOISE = np.random.default_rng(0).integers(0, 255, (12, 20, 4), np.uint8)
+RGB = Image.fromarray(NOISE[..., :3])
+SIDEWAYS = Image.Exif()
+SIDEWAYS[0x0112] = 6
+
+KINDS = {
+    "jpeg": encoded(RGB, "JPEG"),
+    "png": encoded(RGB, "PNG"),
+    "webp": encoded(RGB, "WEBP"),
+    "gif": encoded(RGB.quantize(16), "GIF", save_all=True, append_images=[RGB.transpose(Image.Transpose.ROTATE_180)]),
+    "bmp": encoded(RGB, "BMP"),
+    "grey": encoded(RGB.convert("L"), "PNG"),
+    "black-and-white": encoded(RGB.convert("1"), "PNG"),
+    "rgba": encoded(Image.fromarray(NOISE), "PNG"),
+    "cmyk": encoded(RGB.convert("CMYK"), "JPEG"),
+    "16-bit": encoded(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
+    "sideways": encoded(RGB, "JPEG", exif=SIDEWAYS),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_image_gives_the_pixels_that_learning_reads_from_its_file(tmp_path, kind):
+    path = tmp_path / "image"
+    path.write_bytes(KINDS[kind])
+
+    expected = ImageFiles([path]).plain(torch.tensor([0]), INPUT)[0]
+
+    assert torch.equal(decode(KINDS[kind], INPUT, 1000), expected)
+
+
+def test_16_bit_grey_is_scaled_not_clipped():
+    assert decode(KINDS["16-bit"], INPUT, 1000).float().std() > 20
+
+
+def test_no_bytes_are_no_image():
+    with pytest.raises(EmptyImage):
+        decode(b"", INPUT, 1000)
+
+
+@pytest.mark.parametrize("content", [b"hello", b"%PDF-1.7", b"\x89PNG\r\n\x1a\n", encoded(RGB, "TIFF")])
+def test_other_files_are_no_images(content):
+    with pytest.raises(NotAnImage, match="none of BMP, GIF, JPEG, PNG, WEBP"):
+        decode(content, INPUT, 1000)
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "bmp"])
+def test_a_truncated_image_is_refused(kind):
+    content = KINDS[kind]
+
+    with pytest.raises(DamagedImage, match="truncated or damaged"):
+        decode(content[: len(content) * 3 // 4], INPUT, 1000)
+
+
+@pytest.mark.parametrize("size", [(10_000, 10_000), (20_000, 20_000)])
+def test_a_huge_image_is_refused_by_its_header(size):
+    # The second is so large that Pillow itself refuses it.
+    content = encoded(Image.new("1", size), "PNG")
+
+    with pytest.raises(TooManyPixels):
+        decode(content, INPUT, 50_000_000)
+
+
+def test_a_thin_image_that_would_grow_without_bound_is_refused():
+    content = encoded(Image.new("L", (1, 30_000)), "PNG")
+
+    with pytest.raises(TooManyPixels, match="1 x 30000 is too thin"):
+        decode(content, InputConfig(size=224, resize=256), 50_000_000)
+
+
+def test_all_bad_images_are_named_at_once():
+    with pytest.raises(BadImages) as caught:
+        decode_all([KINDS["png"], b"", b"hello", KINDS["jpeg"]], INPUT, 1000)
+
+    assert {i: fault.code for i, fault in caught.value.faults.items()} == {1: "empty_image", 2: "not_an_image"}
+
+
+@given(
+    kind=st.sampled_from(["jpeg", "png", "gif", "webp", "bmp", "16-bit", "sideways"]),
+    place=st.floats(0, 1, exclude_max=True),
+    junk=st.binary(max_size=8),
+    keep=st.floats(0, 1),
+)
+def test_damaged_bytes_are_decoded_or_refused_and_never_break_anything(kind, place, junk, keep):
+    content = KINDS[kind]
+    start = int(place * len(content))
+    damaged = content[:start] + junk + content[start + len(junk) :]
+    try:
+        pixels = decode(damaged[: int(keep * len(damaged))], INPUT, 1000)
+    except BadImage:
+        return
+    assert pixels.shape == (3, 8, 8)

@@ -1,0 +1,48 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from service.config import Settings, load_settings
+from zstci.errors import InvalidConfig
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text()
+
+
+def test_no_setting_is_needed(monkeypatch):
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"ZSTCI_{name.upper()}", raising=False)
+
+    assert load_settings() == Settings(home=Path("zstci-data"), host="127.0.0.1", port=8000)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_and_its_default_are_in_the_readme(name):
+    default = Settings.model_fields[name].default
+
+    assert f"| `ZSTCI_{name.upper()}` | `{default}` |" in README
+
+
+def test_every_variable_that_the_code_reads_is_in_the_readme():
+    sources = [path for package in ("zstci", "service") for path in (ROOT / package).rglob("*.py")]
+    read = {name for path in sources for name in re.findall(r"ZSTCI_[A-Z_]*[A-Z]", path.read_text())}
+
+    assert "ZSTCI_DATA" in read
+    assert {name for name in read if f"| `{name}` |" not in README} == set()
+
+
+def test_settings_come_from_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("ZSTCI_HOME", str(tmp_path))
+    monkeypatch.setenv("ZSTCI_PORT", "9000")
+
+    settings = load_settings()
+
+    assert (settings.home, settings.port) == (tmp_path, 9000)
+
+
+def test_a_value_that_cannot_work_is_named(monkeypatch):
+    monkeypatch.setenv("ZSTCI_PORT", "many")
+
+    with pytest.raises(InvalidConfig, match="ZSTCI_PORT='many': .*integer"):
+        load_settings()

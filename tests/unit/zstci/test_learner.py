@@ -1,0 +1,274 @@
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+import torch
+
+from tests.unit.zstci import tiny
+from zstci import Progress, Snapshot, TaskData, Vectors, learn
+from zstci.errors import InvalidConfig, InvalidData, SnapshotError, Stopped, TooFewImages, UnknownStrategy
+from zstci.progress import Watch
+from zstci.regularizers import REGULARIZERS
+from zstci.trainer import fine_tune
+from zstci.translators import TRANSLATORS
+
+FIRST, SECOND = tiny.vectors("01"), tiny.vectors("234")
+
+
+def trunk(snapshot: Snapshot) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in tiny.tensors_of(snapshot).items() if name.startswith("net.trunk")}
+
+
+@pytest.fixture(scope="module")
+def parent() -> Snapshot:
+    return learn(None, FIRST, tiny.vector_config(regularizer="lwf"))
+
+
+@pytest.fixture(scope="module")
+def image_parent() -> Snapshot:
+    return learn(None, tiny.images("01"), tiny.image_config(**{"regularizer": "lwf", "train.batchnorm": "train"}))
+
+
+@pytest.mark.parametrize("translator", TRANSLATORS)
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_every_pair_of_strategies_learns_on_and_never_touches_the_parent(regularizer, translator):
+    config = tiny.vector_config(regularizer=regularizer, translator=translator)
+    first = learn(None, FIRST, config)
+    before = tiny.tensors_of(first)
+
+    second = learn(first, SECOND, config)
+    between = tiny.tensors_of(second)
+    third = learn(second, tiny.vectors("50"), config)
+
+    tiny.assert_same_tensors(tiny.tensors_of(first), before)
+    tiny.assert_same_tensors(tiny.tensors_of(second), between)
+    assert third.prototypes.ids == tuple("012345")
+    assert (first.task, second.task, third.task) == (1, 2, 3)
+    assert third.prototypes.counts.tolist() == [8, 4, 4, 4, 4, 4]
+    assert torch.isfinite(third.prototypes.means).all()
+    moved = 0 if regularizer == "frozen" else 1
+    assert third.prototypes.hops.tolist() == [2 * moved] * 2 + [moved] * 3 + [0]
+
+
+@pytest.mark.parametrize("batchnorm", ["train", "eval"])
+@pytest.mark.parametrize("trainable", ["head", "last", "all"])
+def test_a_convolutional_parent_is_never_touched(image_parent, trainable, batchnorm):
+    before = tiny.tensors_of(image_parent)
+    changes = {"train.trainable": trainable, "train.batchnorm": batchnorm, "regularizer": "ewc", "translator": "zstci"}
+
+    child = learn(image_parent, tiny.images("23"), tiny.image_config(**changes))
+
+    tiny.assert_same_tensors(tiny.tensors_of(image_parent), before)
+    assert not torch.equal(child.net.head.weight, image_parent.net.head.weight)
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_one_class_at_a_time_is_enough_from_the_first_task_on(regularizer):
+    snapshot = None
+    for name in "0123":
+        snapshot = learn(snapshot, tiny.vectors(name, 6), tiny.vector_config(regularizer=regularizer))
+
+    assert snapshot is not None
+    assert snapshot.prototypes.ids == tuple("0123")
+    _, found = snapshot.classify(tiny.vectors("0123", 5, skip=6).inputs)
+    truth = [name for name in "0123" for _ in range(5)]
+    assert sum(row[0] == name for row, name in zip(found, truth, strict=True)) >= 15
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_uneven_classes_down_to_two_images_are_learnt(regularizer):
+    data = tiny.joined(tiny.vectors("0", 2), tiny.vectors("1", 17), tiny.vectors("2", 5))
+    config = tiny.vector_config(regularizer=regularizer, translator="zstci")
+
+    snapshot = learn(learn(None, data, config), tiny.joined(tiny.vectors("3", 2), tiny.vectors("4", 9)), config)
+
+    assert snapshot.prototypes.counts.tolist() == [2, 17, 5, 2, 9]
+    assert snapshot.memory.scatter.freedom == 35 - 5
+
+
+def test_more_images_of_a_known_class_count_as_if_all_had_come_at_once():
+    config = tiny.vector_config(regularizer="frozen")
+    parts = [tiny.joined(tiny.vectors("0", 3), tiny.vectors("1", 9)), tiny.joined(tiny.vectors("1", 4, 9), tiny.vectors("2"))]
+
+    # One more image is enough for a class that is known.
+    stepwise = learn(learn(learn(None, parts[0], config), parts[1], config), tiny.vectors("0", 1, 3), config)
+    at_once = learn(None, tiny.joined(*parts, tiny.vectors("0", 1, 3)), config)
+
+    assert stepwise.prototypes.ids == at_once.prototypes.ids == ("0", "1", "2")
+    assert stepwise.prototypes.counts.tolist() == at_once.prototypes.counts.tolist() == [4, 13, 4]
+    assert stepwise.memory.scatter.freedom == at_once.memory.scatter.freedom
+    assert torch.allclose(stepwise.prototypes.means, at_once.prototypes.means, atol=1e-6)
+    assert torch.allclose(stepwise.memory.scatter.matrix, at_once.memory.scatter.matrix, atol=1e-5)
+    assert stepwise.memory.metric is not None
+    assert at_once.memory.metric is not None
+    assert torch.allclose(stepwise.memory.metric, at_once.memory.metric, atol=1e-4)
+
+
+STEPS = [(r, t) for r in REGULARIZERS for t in ("head", "all")]
+
+
+@pytest.mark.parametrize("second", STEPS, ids="-".join)
+@pytest.mark.parametrize("first", STEPS, ids="-".join)
+def test_every_switch_of_strategy_between_tasks_works(first, second):
+    # The trunk of ready-made vectors has no weights, so `all` and `head` agree here; resnet32 has its own test below.
+    configs = [tiny.vector_config(**{"regularizer": r, "train.trainable": t, "translator": "linear"}) for r, t in (first, second)]
+
+    child = learn(learn(None, FIRST, configs[0]), SECOND, configs[1])
+
+    assert child.prototypes.ids == tuple("01234")
+    assert bool(child.importance) == (first[0] != "frozen" or second[0] != "frozen")
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise(["frozen", "head", "all", "last", "head", "frozen"])))
+@pytest.mark.parametrize("kind", ["ewc", "mas"])
+def test_importance_follows_what_learns_on_a_convolutional_net(first, second, kind):
+    def config(trainable: str) -> Any:
+        if trainable == "frozen":
+            return tiny.image_config(**{"regularizer": "frozen", "train.epochs": 1})
+        return tiny.image_config(**{"regularizer": kind, "train.trainable": trainable, "train.epochs": 1})
+
+    parent = learn(None, tiny.images("01"), config(first))
+    child = learn(parent, tiny.images("23"), config(second))
+
+    learnt = {"frozen": set(parent.importance.get(kind, {})), "head": {"head.weight", "head.bias"}}
+    every = {name for name, _ in child.net.named_parameters()}
+    names = set(child.importance.get(kind, {}))
+    assert names == learnt.get(second, names)
+    assert {"head.weight", "head.bias"} <= names <= every
+    assert (names == every) == (second == "all")
+
+
+def test_importance_of_a_task_replaces_the_last_or_adds_to_it(parent):
+    fresh = learn(parent, SECOND, tiny.vector_config(regularizer="lwf"))
+    summed = learn(parent, SECOND, tiny.vector_config(**{"regularizer": "lwf", "train.accumulate": True}))
+
+    for kind, name in product(("ewc", "mas"), ("head.weight", "head.bias")):
+        assert fresh.importance[kind][name].max() > 0
+        assert torch.equal(summed.importance[kind][name], fresh.importance[kind][name] + parent.importance[kind][name])
+
+
+def test_accumulated_importance_of_the_trunk_survives_a_task_of_the_head(image_parent):
+    config = tiny.image_config(**{"regularizer": "ewc", "train.trainable": "head", "train.accumulate": True})
+
+    child = learn(image_parent, tiny.images("23"), config)
+
+    kept, before = child.importance["ewc"], image_parent.importance["ewc"]
+    assert set(kept) == set(before)
+    assert all(torch.equal(kept[name], before[name]) for name in before if name.startswith("trunk"))
+    assert kept["head.weight"].sum() > before["head.weight"].sum()
+
+
+def test_a_frozen_task_keeps_the_importance_for_the_next_one(parent):
+    child = learn(parent, SECOND, tiny.vector_config(regularizer="frozen"))
+
+    assert child.importance == parent.importance
+    assert torch.equal(child.net.head.weight, parent.net.head.weight)
+
+
+def test_training_the_head_on_cached_features_is_training_it_on_pixels(image_parent):
+    data = tiny.images("23")
+    config = tiny.image_config(
+        **{"train.trainable": "head", "net.input.augment": "none", "regularizer": "lwf", "train.epochs": 5}
+    )
+    start = learn(None, tiny.images("01"), config)
+
+    child = learn(start, data, config)
+
+    on_pixels = fine_tune(
+        start.net, data.inputs, data.targets, config, task=2, importance={}, negatives=torch.zeros(0, 8), watch=Watch()
+    )
+    assert not torch.equal(child.net.head.weight, start.net.head.weight)
+    assert torch.allclose(child.net.head.weight, on_pixels.head.weight, atol=1e-5)
+    tiny.assert_same_tensors(trunk(child), trunk(start))
+
+
+@pytest.mark.parametrize("translator", ["zstci", "auto"])
+def test_the_same_seed_gives_the_same_snapshot_bit_for_bit(translator):
+    def run(seed: int) -> Snapshot:
+        config = tiny.image_config(**{"regularizer": "ewc", "translator": translator, "train.batchnorm": "train"}, seed=seed)
+        return learn(learn(None, tiny.images("01"), config), tiny.images("234"), config)
+
+    first = run(1)
+    torch.rand(7)  # what else draws random numbers must not matter
+
+    tiny.assert_same_snapshot(first, run(1))
+    assert not torch.equal(first.prototypes.means, run(2).prototypes.means)
+
+
+@pytest.mark.parametrize(
+    ("trainable", "stages"),
+    [
+        ("all", ["embedding", "fine_tuning", "embedding", "translating", "reprojecting"]),
+        ("head", ["embedding", "fine_tuning", "translating", "reprojecting"]),
+    ],
+)
+def test_progress_names_its_stages_and_never_goes_back_within_one(image_parent, trainable, stages):
+    reports: list[Progress] = []
+    config = tiny.image_config(**{"regularizer": "lwf", "translator": "zstci", "train.trainable": trainable})
+
+    learn(image_parent, tiny.images("23456", 20), config, reports.append)  # 100 images: more than one batch
+
+    assert [a.stage for a, b in pairwise([*reports, Progress("", 0)]) if a.stage != b.stage] == stages
+    for before, after in pairwise(reports):
+        assert after.stage != before.stage or after.fraction > before.fraction
+        assert after.stage == before.stage or before.fraction == 1
+    assert reports[-1].fraction == 1
+    trained = [report for report in reports if report.stage in ("fine_tuning", "translating")]
+    assert [(r.epoch, r.epochs) for r in trained] == [(1, 2), (2, 2)] * 2
+    assert all(isinstance(report.loss, float) for report in trained)
+
+
+@pytest.mark.parametrize("stage", ["start", "embedding", "fine_tuning", "translating"])
+def test_a_stop_is_answered_at_the_next_batch(image_parent, stage):
+    reports: list[Progress] = []
+    asked = 0
+
+    def should_stop() -> bool:
+        nonlocal asked
+        stop = stage == "start" or any(report.stage == stage for report in reports)
+        asked += stop
+        return stop
+
+    config = tiny.image_config(**{"regularizer": "lwf", "translator": "zstci"})
+    with pytest.raises(Stopped, match="call learn again with the same checkpoint folder"):
+        learn(image_parent, tiny.images("23456", 20), config, reports.append, should_stop)
+
+    assert asked == 1
+    assert stage == "start" or [report.stage for report in reports].count(stage) == 1
+
+
+REFUSED: dict[str, tuple[Any, TaskData, type[Exception], str]] = {
+    "regularizer": (dict(regularizer="lfw"), SECOND, UnknownStrategy, "regularizer 'lfw'; choose one of: ewc, finetune"),
+    "translator": (dict(translator="sdk"), SECOND, UnknownStrategy, "translator 'sdk'; choose one of: auto, linear"),
+    "classifier": (dict(classifier="knn"), SECOND, UnknownStrategy, "classifier 'knn'; choose one of: ncm, whitened"),
+    "candidate": ({"translation.candidates": ["sdk"]}, SECOND, UnknownStrategy, "candidate of auto 'sdk'; choose"),
+    "device": (dict(device="gpu"), SECOND, InvalidConfig, "unknown device 'gpu'; use auto, cpu, cuda"),
+    "net": ({"net.dim": 9}, SECOND, InvalidConfig, "a snapshot keeps its net; use the parent's net settings"),
+    "one image": ({}, tiny.vectors("2", 1), TooFewImages, "class '2' has 1 image; a new class needs at least 2"),
+    "width": ({}, TaskData(Vectors(torch.zeros(2, 5)), ("2", "2")), InvalidData, "vectors of 5 .* reads 64"),
+    "images": ({}, tiny.images("2"), InvalidData, "'vectors:64' reads ready-made vectors"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_work_is_refused_before_any_work_starts(parent, case):
+    changes, data, error, advice = REFUSED[case]
+    reports: list[Progress] = []
+
+    with pytest.raises(error, match=advice):
+        learn(parent, data, tiny.vector_config(**{"regularizer": "lwf", **changes}), reports.append)
+
+    assert not reports
+
+
+def test_vectors_are_refused_by_a_net_that_reads_images(image_parent):
+    with pytest.raises(InvalidData, match="'resnet32' reads images"):
+        learn(image_parent, SECOND, tiny.image_config())
+
+
+def test_a_parent_without_its_training_state_is_refused(parent, tmp_path):
+    parent.save(tmp_path / "parent")
+    served = Snapshot.load(tmp_path / "parent", training=False)
+
+    with pytest.raises(SnapshotError, match="load it with training=True"):
+        learn(served, SECOND, tiny.vector_config())
