@@ -116,7 +116,7 @@ class Config:
         tree = self.to_dict()
         for path, value in values.items():
             *parents, leaf = path.split(".")
-            node = tree
+            node: Any = tree
             for name in parents:
                 node = node.get(name) if isinstance(node, dict) else None
             if not isinstance(node, dict) or leaf not in node:

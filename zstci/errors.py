@@ -14,7 +14,7 @@
     │   ├── CorruptSnapshot    truncated, altered or incomplete files
     │   └── UnsupportedSnapshot  written by another format version
     ├── Diverged               training left the finite numbers
-    └── Stopped                `should_stop` answered yes; the checkpoint is written
+    └── Stopped                `should_stop` answered yes; the last checkpoint stays
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from torch import Tensor
 from zstci.classifiers import Scatter, fit_metric
 from zstci.config import Config
 from zstci.devices import resolve
+from zstci.errors import Diverged
 from zstci.progress import Progress, Watch
 from zstci.prototypes import Prototypes, class_means
 from zstci.translators import Pairs, Residual, Translation, fit_translator, linear_fit
@@ -50,7 +51,9 @@ def advance(memory: Memory, features: Features, moved: bool, config: Config, see
     if moved and len(memory.prototypes):
         memory = _translate(memory, features, config, seed, watch)
     elif moved:
-        memory = replace(memory, query=None, translation={})
+        memory = Memory.empty(memory.prototypes.means.shape[1])  # nothing is stored, so nothing ties it to the old space
+    else:
+        memory = replace(memory, translation={})
     watch.report(Progress("reprojecting", 0.5))
     memory = _add(memory, features)
     metric = fit_metric(config.classifier, memory.scatter, config.shrinkage)
@@ -65,7 +68,9 @@ def _translate(memory: Memory, features: Features, config: Config, seed: object,
     pairs = Pairs(memory.common(features.old), features.new, features.targets, others, resolve(config.device))
     fitted = fit_translator(config.translator, pairs, config.translation, seed, watch)
     with torch.no_grad():
-        prototypes = memory.prototypes.mapped(fitted.old)
+        prototypes = memory.prototypes if fitted.name == "none" else memory.prototypes.mapped(fitted.old)
+        if not torch.isfinite(prototypes.means).all():
+            raise Diverged(f"translating with {fitted.name} left the finite numbers; lower translation.lr or raise the ridge")
         scatter = memory.scatter
         if config.translation.transport_covariance:
             scatter = scatter.transported(_linear_part(fitted, pairs, config))

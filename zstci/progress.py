@@ -96,6 +96,10 @@ class Watch:
     def report(self, progress: Progress) -> None:
         self._on_progress(progress)
 
+    def silent(self) -> Watch:
+        """For work inside a stage: it can be stopped, but has no progress and no checkpoint of its own."""
+        return Watch(should_stop=self._should_stop)
+
     def stop_if_asked(self) -> None:
         if self._should_stop():
             raise Stopped("stopped on request; call learn again with the same checkpoint folder to go on")

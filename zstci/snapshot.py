@@ -152,7 +152,7 @@ def _read_manifest(root: Path) -> dict[str, Any]:
             raise UnsupportedSnapshot(f"{root} has format {version}, this program reads {FORMAT}; use the version that wrote it")
         if manifest["sha256"] != _digest(manifest):
             raise CorruptSnapshot(f"{root / MANIFEST} was altered; restore it from a copy")
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptSnapshot(f"{root} has no {MANIFEST}: no snapshot, or an incomplete one") from error
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptSnapshot(f"{root / MANIFEST} cannot be read ({error}); restore it from a copy") from error

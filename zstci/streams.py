@@ -52,6 +52,8 @@ def _cut(train: Split, test: Split, tasks: int, seed: int, limit: int) -> Stream
     names = sorted(set(train[1]), key=_natural)
     if set(test[1]) - set(names):
         raise InvalidConfig(f"test classes without training images: {sorted(set(test[1]) - set(names))[:3]}")
+    if set(names) - set(test[1]):
+        raise InvalidConfig(f"training classes without test images: {sorted(set(names) - set(test[1]))[:3]}")
     if not 1 <= tasks <= len(names):
         raise InvalidConfig(f"{len(names)} classes cannot be cut into {tasks} tasks; choose 1 to {len(names)}")
     order = np.random.RandomState(seed).permutation(len(names))  # the published order for seed 1993
@@ -63,10 +65,12 @@ def _cut(train: Split, test: Split, tasks: int, seed: int, limit: int) -> Stream
 
 def _natural(name: str) -> tuple[int, str]:
     """Numbers in number order, so that class "10" follows "9" as in the published order."""
-    return (int(name), "") if name.isdigit() else (-1, name)
+    return (int(name), "") if name.isdecimal() else (-1, name)
 
 
 def _select(split: Split, names: Sequence[str], limit: int) -> TaskData:
+    if limit < 0:
+        raise InvalidConfig(f"the limit must not be negative, got {limit}; 0 keeps every image")
     inputs, labels = split
     by_class: dict[str, list[int]] = {name: [] for name in names}
     for position, label in enumerate(labels):
@@ -97,7 +101,7 @@ def _folders(root: Path) -> tuple[Split, Split]:
 
 def _cub(folder: Path | None) -> tuple[Split, Split]:
     shared = shared_data()
-    for root in _existing([folder, shared and shared / "cub", shared and shared / "cub-mini", shared]):
+    for root in _existing(folder, [shared and shared / "cub", shared and shared / "cub-mini", shared]):
         if (root / "train").is_dir() and (root / "test").is_dir():
             return _folders(root)
     raise MissingData("no CUB here; give --data DIR, or set ZSTCI_DATA, with train/<species>/ and test/<species>/ below it")
@@ -105,13 +109,16 @@ def _cub(folder: Path | None) -> tuple[Split, Split]:
 
 def _cifar100(folder: Path | None) -> tuple[Split, Split]:
     shared = shared_data()
-    roots = list(_existing([folder, shared, shared and shared / "cifar100"]))
+    roots = list(_existing(folder, [shared, shared and shared / "cifar100"]))
     for root in roots:
         if (root / "cifar-100-python").is_dir():
             make_torchvision_importable()
             from torchvision.datasets import CIFAR100
 
-            parts = [CIFAR100(str(root), train=train) for train in (True, False)]
+            try:
+                parts = [CIFAR100(str(root), train=train) for train in (True, False)]
+            except RuntimeError as error:
+                raise MissingData(f"{root / 'cifar-100-python'} is incomplete or damaged; copy it again") from error
             train, test = [(ImageArrays(part.data), tuple(map(str, part.targets))) for part in parts]
             return train, test
         if (root / "train").is_dir() and (root / "test").is_dir():
@@ -134,8 +141,9 @@ def _digits(folder: Path | None) -> tuple[Split, Split]:
     return train_part, test_part
 
 
-def _existing(folders: Iterable[Path | None]) -> Iterable[Path]:
-    return (folder for folder in folders if folder is not None and folder.is_dir())
+def _existing(given: Path | None, usual: Iterable[Path | None]) -> Iterable[Path]:
+    """A folder that was given is the only one: to fall back on other data would go unnoticed."""
+    return (folder for folder in ([given] if given else usual) if folder is not None and folder.is_dir())
 
 
 STREAMS: dict[str, Callable[[Path | None], tuple[Split, Split]]] = {

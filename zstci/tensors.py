@@ -29,7 +29,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     found = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 

@@ -35,7 +35,7 @@ class Pairs:
 
 
 class Residual(nn.Module):
-    """x + g(x), g a two-layer net: starts near "nothing moved"."""
+    """x + g(x), g a two-layer net that learns only what moved."""
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
@@ -121,14 +121,18 @@ def _translation_loss(
     if config.unify == "off":
         return loss
     if config.unify == "paper":
-        # delta's triplet is always 0 in the published form: the only positives of a prototype are copies of itself.
-        return (
+        loss = (
             loss
             + config.gamma * batch_hard_triplet(after, labels, config.margin)
             + config.beta * batch_hard_triplet(before, labels, config.margin)
         )
+        # The only positives of a prototype are copies of itself, so at the published margin of 0 delta's triplet is 0.
+        if config.margin == 0 or not len(pairs.prototypes):
+            return loss
     chosen = torch.randperm(len(pairs.prototypes), generator=random)[: config.batch_size]
     prototypes = old(pairs.prototypes[chosen])
+    if config.unify == "paper":
+        return loss + config.delta * batch_hard_triplet(prototypes, chosen, config.margin)
     everything, every_label = torch.cat([after, before]), torch.cat([labels, labels])
     loss = loss + (config.gamma * batch_hard_triplet(after, labels, config.margin, prototypes)
                    + config.beta * batch_hard_triplet(before, labels, config.margin, prototypes))
@@ -150,6 +154,7 @@ def _mean_reach(vectors: Tensor, labels: Tensor) -> Tensor:
 
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
 _FOLDS = 5
+Option = tuple[str, TranslatorConfig]
 
 
 def _auto(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> Translation:
@@ -163,7 +168,7 @@ def _auto(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) ->
         stiff = ("linear", replace(config, ridge=max(RIDGES)))
         best, errors = stiff if stiff in options else options[0], {}
     else:
-        errors = {option: _left_out_error(option, pairs, seed, watch) for option in options}
+        errors = _left_out_errors(options, pairs, seed, watch)
         best = min(errors, key=lambda option: errors[option])
     chosen = TRANSLATORS[best[0]](pairs, best[1], seed, watch)
     details: dict[str, float | str] = {**chosen.details, "chosen": best[0]}
@@ -172,7 +177,7 @@ def _auto(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) ->
     return replace(chosen, details=details)
 
 
-def _options(config: TranslatorConfig) -> list[tuple[str, TranslatorConfig]]:
+def _options(config: TranslatorConfig) -> list[Option]:
     unknown = [name for name in config.candidates if name not in TRANSLATORS or name == "auto"]
     if unknown:
         raise UnknownStrategy("candidate of auto", unknown[0], set(TRANSLATORS) - {"auto"})
@@ -183,24 +188,58 @@ def _options(config: TranslatorConfig) -> list[tuple[str, TranslatorConfig]]:
     return options
 
 
-def _left_out_error(option: tuple[str, TranslatorConfig], pairs: Pairs, seed: object, watch: Watch) -> float:
-    """Mean squared distance between predicted and true new means of left-out classes, over all folds."""
-    name, config = option
+def _left_out_errors(options: list[Option], pairs: Pairs, seed: object, watch: Watch) -> dict[Option, float]:
+    """Mean squared distance between predicted and true new means of left-out classes, over all folds, by option."""
     classes = pairs.targets.unique()
     order = classes[torch.randperm(len(classes), generator=generator(seed, "folds"))]
-    quiet = Watch(should_stop=watch._should_stop)  # noqa: SLF001 - folds have no progress and no checkpoint of their own
-    total = 0.0
-    for fold in range(min(_FOLDS, len(order))):
-        held = torch.isin(pairs.targets, order[fold::_FOLDS])
-        fitted = TRANSLATORS[name](
-            replace(pairs, old=pairs.old[~held], new=pairs.new[~held], targets=pairs.targets[~held]), config, seed, quiet
-        )
-        names, targets = pairs.targets[held].unique(return_inverse=True)
-        before, _ = class_means(pairs.old[held], targets, len(names))
-        after, _ = class_means(pairs.new[held], targets, len(names))
-        predicted, truth = fitted.old(before), fitted.query(after) if fitted.query else after
-        total += float((predicted - truth).square().sum())
-    return total / len(order)
+    folds = [torch.isin(pairs.targets, order[fold::_FOLDS]) for fold in range(min(_FOLDS, len(order)))]
+    linear = [option for option in options if option[0] == "linear"]
+    errors = dict(zip(linear, _linear_errors([config.ridge for _, config in linear], pairs, folds), strict=True))
+    quiet = watch.silent()  # folds have no progress and no checkpoint of their own
+    for option in options:
+        if option not in errors:
+            errors[option] = sum(_fold_error(option, pairs, held, seed, quiet) for held in folds)
+    return {option: errors[option] / len(classes) for option in options}
+
+
+def _fold_error(option: Option, pairs: Pairs, held: Tensor, seed: object, watch: Watch) -> float:
+    name, config = option
+    seen = replace(pairs, old=pairs.old[~held], new=pairs.new[~held], targets=pairs.targets[~held])
+    fitted = TRANSLATORS[name](seen, config, seed, watch)
+    before, after = _held_means(pairs, held)
+    if fitted.query is None:
+        return float((fitted.old(before) - after).square().sum())
+    with torch.no_grad():
+        # A space that shrinks makes every error small: measure in units of the net's own space.
+        scale = _spread(seen.new) / _spread(fitted.query(seen.new))
+        return scale * float((fitted.old(before) - fitted.query(after)).square().sum())
+
+
+def _spread(vectors: Tensor) -> float:
+    return float((vectors - vectors.mean(0)).square().sum())
+
+
+def _linear_errors(ridges: list[float], pairs: Pairs, folds: list[Tensor]) -> list[float]:
+    """The same for every ridge at once. Only the left-out means are predicted, so no map is ever built, and a fold's
+    sums are those of all images less its own."""
+    x, drift = pairs.old.double(), (pairs.new - pairs.old).double()
+    gram, cross, eye = x.T @ x, x.T @ drift, torch.eye(x.shape[1], dtype=torch.float64)
+    totals = [0.0] * len(ridges)
+    for held in folds if ridges else []:
+        fold_gram, fold_cross = gram - x[held].T @ x[held], cross - x[held].T @ drift[held]
+        before, after = (means.double() for means in _held_means(pairs, held))
+        for i, ridge in enumerate(ridges):
+            lower = torch.linalg.cholesky(fold_gram + ridge * eye)
+            predicted = before + torch.cholesky_solve(before.T, lower).T @ fold_cross
+            totals[i] += float((predicted - after).square().sum())
+    return totals
+
+
+def _held_means(pairs: Pairs, held: Tensor) -> tuple[Tensor, Tensor]:
+    names, targets = pairs.targets[held].unique(return_inverse=True)
+    before, _ = class_means(pairs.old[held], targets, len(names))
+    after, _ = class_means(pairs.new[held], targets, len(names))
+    return before, after
 
 
 Fit = Callable[[Pairs, TranslatorConfig, object, Watch], Translation]

@@ -31,34 +31,40 @@ class Start(StrEnum):
     cold = "cold"
 
 
+Names = Annotated[str, typer.Option(help="Comma-separated")]
+Regularizers = Annotated[
+    str, typer.Option(help="Comma-separated; lwf=0.1 sets the weight (default: the table's)", show_default=False)
+]
+From = Annotated[Start, typer.Option(help="From the published warm-up, or from nothing (cifar100)")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the order of classes and of all random numbers")]
+Tasks = Annotated[int, typer.Option(min=0, help="0: 5 for digits, else 10")]
+Limit = Annotated[int, typer.Option(min=0, help="Training images of a class; 0: all")]
+Data = Annotated[Path | None, typer.Option(help="Where the images are (default: ZSTCI_DATA)", show_default=False)]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with what --out holds already.")]
+OracleImages = Annotated[int, typer.Option(min=0, help="Images of a class for the true means; 0: all")]
+Threads = Annotated[int, typer.Option(min=0, help="CPU threads of torch; 0: as torch likes")]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any single setting, such as train.epochs=5; may be repeated."),
+]
+Out = Annotated[Path | None, typer.Option(help="For nets, rows and plots (default: runs/DATASET)", show_default=False)]
+
+
 def reproduce(
     dataset: Annotated[Dataset, typer.Argument(help="Which of the paper's tables")],
-    regularizer: Annotated[
-        str,
-        typer.Option(
-            help="Comma-separated; lwf=0.1 sets the weight. [default: those of the table]", show_default=False
-        ),
-    ] = "",
-    translator: Annotated[str, typer.Option(help="Comma-separated rows of the table")] = _ROWS,
-    classifier: Annotated[str, typer.Option(help="Comma-separated")] = "ncm,whitened",
-    start: Annotated[Start, typer.Option(help="From the published warm-up, or from nothing (cifar100)")] = Start.warm,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of classes and of all random numbers")] = 1993,
-    tasks: Annotated[int, typer.Option(min=0, help="0: 5 for digits, else 10")] = 0,
-    limit_per_class: Annotated[int, typer.Option(min=0, help="Training images of a class; 0: all")] = 0,
-    data: Annotated[
-        Path | None, typer.Option(help="Where the images are [default: ZSTCI_DATA]", show_default=False)
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what --out holds already.")] = False,
-    oracle_images: Annotated[int, typer.Option(min=0, help="Images of a class for the true means; 0: all")] = 100,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads of torch; 0: as torch likes")] = 0,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any single setting, such as train.epochs=5; may be repeated."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Where nets, rows and the report go [default: runs/DATASET]", show_default=False),
-    ] = None,
+    regularizer: Regularizers = "",
+    translator: Names = _ROWS,
+    classifier: Names = "ncm,whitened",
+    start: From = Start.warm,
+    seed: Seed = 1993,
+    tasks: Tasks = 0,
+    limit_per_class: Limit = 0,
+    data: Data = None,
+    resume: Resume = False,
+    oracle_images: OracleImages = 100,
+    threads: Threads = 0,
+    settings: Assignments = None,
+    out: Out = None,
 ) -> None:
     """Run the paper's experiment and print its table next to ours."""
     import torch

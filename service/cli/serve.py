@@ -10,8 +10,8 @@ __all__ = ["serve"]
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on [default: ZSTCI_HOST, 127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on [default: ZSTCI_PORT, 8000]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (default: ZSTCI_HOST, 127.0.0.1)")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (default: ZSTCI_PORT, 8000)")] = None,
 ) -> None:
     """Answer queries over HTTP, from the active version, and follow it when another one becomes active."""
     import uvicorn

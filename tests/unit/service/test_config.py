@@ -44,5 +44,5 @@ def test_settings_come_from_the_environment(monkeypatch, tmp_path):
 def test_a_value_that_cannot_work_is_named(monkeypatch):
     monkeypatch.setenv("ZSTCI_PORT", "many")
 
-    with pytest.raises(InvalidConfig, match="ZSTCI_PORT='many': .*integer"):
+    with pytest.raises(InvalidConfig, match=r"ZSTCI_PORT='many': .*integer"):
         load_settings()

@@ -90,10 +90,10 @@ def test_whitening_makes_the_spread_within_classes_round() -> None:
     assert metric is not None
     within = naive_scatter(vectors @ metric, targets) / scatter.freedom
     level = scatter.matrix.diagonal().mean() / scatter.freedom
-    torch.testing.assert_close(within, level * torch.eye(DIM), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(within / level, torch.eye(DIM), rtol=5e-3, atol=5e-3)
 
 
-def test_whitening_is_the_inverse_root_of_the_shrunk_covariance() -> None:
+def test_whitening_is_an_inverse_root_of_the_shrunk_covariance() -> None:
     scatter = learnt(Scatter.empty(DIM), normal(0, 12, DIM), [0] * 6 + [1] * 6)
 
     metric = fit_metric("whitened", scatter, 0.7)
@@ -102,7 +102,7 @@ def test_whitening_is_the_inverse_root_of_the_shrunk_covariance() -> None:
     covariance = scatter.matrix / scatter.freedom
     level = covariance.diagonal().mean()
     shrunk = covariance + 0.7 * level * torch.eye(DIM)
-    torch.testing.assert_close(metric @ shrunk @ metric / level, torch.eye(DIM), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(metric.T @ shrunk @ metric / level, torch.eye(DIM), rtol=1e-4, atol=1e-4)
 
 
 def test_much_shrinkage_leaves_the_order_of_ncm() -> None:

@@ -75,7 +75,16 @@ def test_override_changes_a_copy_and_leaves_the_original():
 
 @pytest.mark.parametrize(
     "path",
-    ["epochs", "train.epoch", "trian.epochs", "net.input.sice", "seed.value", "regularizer.fro", "net.input.mean.0", ""],
+    [
+        "epochs",
+        "train.epoch",
+        "trian.epochs",
+        "net.input.sice",
+        "seed.value",
+        "regularizer.fro",
+        "net.input.mean.0",
+        "",
+    ],
 )
 def test_overriding_an_unknown_setting_lists_the_known_ones(path):
     with pytest.raises(InvalidConfig, match=r"unknown setting .*known ones: .*train\.epochs") as caught:

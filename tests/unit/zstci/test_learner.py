@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from tests.unit.zstci import tiny
-from zstci import Progress, Snapshot, TaskData, Vectors, learn
-from zstci.errors import InvalidConfig, InvalidData, SnapshotError, Stopped, TooFewImages, UnknownStrategy
+from zstci import Snapshot, learn
 from zstci.progress import Watch
 from zstci.regularizers import REGULARIZERS
 from zstci.trainer import fine_tune
@@ -46,8 +45,12 @@ def test_every_pair_of_strategies_learns_on_and_never_touches_the_parent(regular
     assert (first.task, second.task, third.task) == (1, 2, 3)
     assert third.prototypes.counts.tolist() == [8, 4, 4, 4, 4, 4]
     assert torch.isfinite(third.prototypes.means).all()
-    moved = 0 if regularizer == "frozen" else 1
-    assert third.prototypes.hops.tolist() == [2 * moved] * 2 + [moved] * 3 + [0]
+    # `none`, given or chosen by auto, translates nothing; a frozen net needs no translator.
+    names = [snapshot.memory.translation.get("name", "none") for snapshot in (second, third)]
+    if translator != "auto":
+        assert names == ["none" if regularizer == "frozen" else translator] * 2
+    hops = [name != "none" for name in names]
+    assert third.prototypes.hops.tolist() == [sum(hops)] * 2 + [hops[1]] * 3 + [0]
 
 
 @pytest.mark.parametrize("batchnorm", ["train", "eval"])
@@ -59,7 +62,7 @@ def test_a_convolutional_parent_is_never_touched(image_parent, trainable, batchn
     child = learn(image_parent, tiny.images("23"), tiny.image_config(**changes))
 
     tiny.assert_same_tensors(tiny.tensors_of(image_parent), before)
-    assert not torch.equal(child.net.head.weight, image_parent.net.head.weight)
+    assert not torch.equal(tiny.head(child.net), tiny.head(image_parent.net))
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
@@ -72,7 +75,7 @@ def test_one_class_at_a_time_is_enough_from_the_first_task_on(regularizer):
     assert snapshot.prototypes.ids == tuple("0123")
     _, found = snapshot.classify(tiny.vectors("0123", 5, skip=6).inputs)
     truth = [name for name in "0123" for _ in range(5)]
-    assert sum(row[0] == name for row, name in zip(found, truth, strict=True)) >= 15
+    assert sum(row[0] == name for row, name in zip(found, truth, strict=True)) >= 12  # chance: 5
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
@@ -88,7 +91,10 @@ def test_uneven_classes_down_to_two_images_are_learnt(regularizer):
 
 def test_more_images_of_a_known_class_count_as_if_all_had_come_at_once():
     config = tiny.vector_config(regularizer="frozen")
-    parts = [tiny.joined(tiny.vectors("0", 3), tiny.vectors("1", 9)), tiny.joined(tiny.vectors("1", 4, 9), tiny.vectors("2"))]
+    parts = [
+        tiny.joined(tiny.vectors("0", 3), tiny.vectors("1", 9)),
+        tiny.joined(tiny.vectors("1", 4, 9), tiny.vectors("2")),
+    ]
 
     # One more image is enough for a class that is known.
     stepwise = learn(learn(learn(None, parts[0], config), parts[1], config), tiny.vectors("0", 1, 3), config)
@@ -111,7 +117,10 @@ STEPS = [(r, t) for r in REGULARIZERS for t in ("head", "all")]
 @pytest.mark.parametrize("first", STEPS, ids="-".join)
 def test_every_switch_of_strategy_between_tasks_works(first, second):
     # The trunk of ready-made vectors has no weights, so `all` and `head` agree here; resnet32 has its own test below.
-    configs = [tiny.vector_config(**{"regularizer": r, "train.trainable": t, "translator": "linear"}) for r, t in (first, second)]
+    configs = [
+        tiny.vector_config(**{"regularizer": r, "train.trainable": t, "translator": "linear"})
+        for r, t in (first, second)
+    ]
 
     child = learn(learn(None, FIRST, configs[0]), SECOND, configs[1])
 
@@ -162,7 +171,7 @@ def test_a_frozen_task_keeps_the_importance_for_the_next_one(parent):
     child = learn(parent, SECOND, tiny.vector_config(regularizer="frozen"))
 
     assert child.importance == parent.importance
-    assert torch.equal(child.net.head.weight, parent.net.head.weight)
+    assert torch.equal(tiny.head(child.net), tiny.head(parent.net))
 
 
 def test_training_the_head_on_cached_features_is_training_it_on_pixels(image_parent):
@@ -177,15 +186,17 @@ def test_training_the_head_on_cached_features_is_training_it_on_pixels(image_par
     on_pixels = fine_tune(
         start.net, data.inputs, data.targets, config, task=2, importance={}, negatives=torch.zeros(0, 8), watch=Watch()
     )
-    assert not torch.equal(child.net.head.weight, start.net.head.weight)
-    assert torch.allclose(child.net.head.weight, on_pixels.head.weight, atol=1e-5)
+    assert not torch.equal(tiny.head(child.net), tiny.head(start.net))
+    assert torch.allclose(tiny.head(child.net), tiny.head(on_pixels), atol=1e-5)
     tiny.assert_same_tensors(trunk(child), trunk(start))
 
 
 @pytest.mark.parametrize("translator", ["zstci", "auto"])
 def test_the_same_seed_gives_the_same_snapshot_bit_for_bit(translator):
     def run(seed: int) -> Snapshot:
-        config = tiny.image_config(**{"regularizer": "ewc", "translator": translator, "train.batchnorm": "train"}, seed=seed)
+        config = tiny.image_config(
+            **{"regularizer": "ewc", "translator": translator, "train.batchnorm": "train"}, seed=seed
+        )
         return learn(learn(None, tiny.images("01"), config), tiny.images("234"), config)
 
     first = run(1)
@@ -193,82 +204,3 @@ def test_the_same_seed_gives_the_same_snapshot_bit_for_bit(translator):
 
     tiny.assert_same_snapshot(first, run(1))
     assert not torch.equal(first.prototypes.means, run(2).prototypes.means)
-
-
-@pytest.mark.parametrize(
-    ("trainable", "stages"),
-    [
-        ("all", ["embedding", "fine_tuning", "embedding", "translating", "reprojecting"]),
-        ("head", ["embedding", "fine_tuning", "translating", "reprojecting"]),
-    ],
-)
-def test_progress_names_its_stages_and_never_goes_back_within_one(image_parent, trainable, stages):
-    reports: list[Progress] = []
-    config = tiny.image_config(**{"regularizer": "lwf", "translator": "zstci", "train.trainable": trainable})
-
-    learn(image_parent, tiny.images("23456", 20), config, reports.append)  # 100 images: more than one batch
-
-    assert [a.stage for a, b in pairwise([*reports, Progress("", 0)]) if a.stage != b.stage] == stages
-    for before, after in pairwise(reports):
-        assert after.stage != before.stage or after.fraction > before.fraction
-        assert after.stage == before.stage or before.fraction == 1
-    assert reports[-1].fraction == 1
-    trained = [report for report in reports if report.stage in ("fine_tuning", "translating")]
-    assert [(r.epoch, r.epochs) for r in trained] == [(1, 2), (2, 2)] * 2
-    assert all(isinstance(report.loss, float) for report in trained)
-
-
-@pytest.mark.parametrize("stage", ["start", "embedding", "fine_tuning", "translating"])
-def test_a_stop_is_answered_at_the_next_batch(image_parent, stage):
-    reports: list[Progress] = []
-    asked = 0
-
-    def should_stop() -> bool:
-        nonlocal asked
-        stop = stage == "start" or any(report.stage == stage for report in reports)
-        asked += stop
-        return stop
-
-    config = tiny.image_config(**{"regularizer": "lwf", "translator": "zstci"})
-    with pytest.raises(Stopped, match="call learn again with the same checkpoint folder"):
-        learn(image_parent, tiny.images("23456", 20), config, reports.append, should_stop)
-
-    assert asked == 1
-    assert stage == "start" or [report.stage for report in reports].count(stage) == 1
-
-
-REFUSED: dict[str, tuple[Any, TaskData, type[Exception], str]] = {
-    "regularizer": (dict(regularizer="lfw"), SECOND, UnknownStrategy, "regularizer 'lfw'; choose one of: ewc, finetune"),
-    "translator": (dict(translator="sdk"), SECOND, UnknownStrategy, "translator 'sdk'; choose one of: auto, linear"),
-    "classifier": (dict(classifier="knn"), SECOND, UnknownStrategy, "classifier 'knn'; choose one of: ncm, whitened"),
-    "candidate": ({"translation.candidates": ["sdk"]}, SECOND, UnknownStrategy, "candidate of auto 'sdk'; choose"),
-    "device": (dict(device="gpu"), SECOND, InvalidConfig, "unknown device 'gpu'; use auto, cpu, cuda"),
-    "net": ({"net.dim": 9}, SECOND, InvalidConfig, "a snapshot keeps its net; use the parent's net settings"),
-    "one image": ({}, tiny.vectors("2", 1), TooFewImages, "class '2' has 1 image; a new class needs at least 2"),
-    "width": ({}, TaskData(Vectors(torch.zeros(2, 5)), ("2", "2")), InvalidData, "vectors of 5 .* reads 64"),
-    "images": ({}, tiny.images("2"), InvalidData, "'vectors:64' reads ready-made vectors"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_work_is_refused_before_any_work_starts(parent, case):
-    changes, data, error, advice = REFUSED[case]
-    reports: list[Progress] = []
-
-    with pytest.raises(error, match=advice):
-        learn(parent, data, tiny.vector_config(**{"regularizer": "lwf", **changes}), reports.append)
-
-    assert not reports
-
-
-def test_vectors_are_refused_by_a_net_that_reads_images(image_parent):
-    with pytest.raises(InvalidData, match="'resnet32' reads images"):
-        learn(image_parent, SECOND, tiny.image_config())
-
-
-def test_a_parent_without_its_training_state_is_refused(parent, tmp_path):
-    parent.save(tmp_path / "parent")
-    served = Snapshot.load(tmp_path / "parent", training=False)
-
-    with pytest.raises(SnapshotError, match="load it with training=True"):
-        learn(served, SECOND, tiny.vector_config())

@@ -52,7 +52,7 @@ def test_the_embedding_is_the_head_over_the_trunk_brought_to_length_1():
 
     assert net.dim == 8
     assert torch.allclose(embeddings.norm(dim=1), torch.ones(8))
-    assert torch.allclose(embeddings, F.normalize(F.linear(net.features(pixels), net.head.weight)), atol=1e-6)
+    assert torch.allclose(embeddings, F.normalize(F.linear(net.features(pixels), tiny.head(net))), atol=1e-6)
     assert torch.equal(net.on_features()(net.features(pixels)), embeddings)
 
 
@@ -119,9 +119,13 @@ def test_ready_made_vectors_need_no_trunk():
     assert torch.allclose(net(torch.eye(6) * 3), torch.eye(6))
 
 
-@pytest.mark.parametrize("backbone", ["resnet33", "vectors:", "vectors:x", "vectors:0", "timm:nothing", "hub:resnet18", ""])
+@pytest.mark.parametrize(
+    "backbone", ["resnet33", "vectors:", "vectors:x", "vectors:0", "timm:nothing", "hub:resnet18", ""]
+)
 def test_an_unknown_backbone_is_told_where_names_come_from(backbone):
-    with pytest.raises(UnknownStrategy, match=r"choose one of: .*timm.*torchvision.*efficientnet_lite0.*resnet32.*vectors"):
+    with pytest.raises(
+        UnknownStrategy, match=r"choose one of: .*timm.*torchvision.*efficientnet_lite0.*resnet32.*vectors"
+    ):
         build_net(NetConfig(backbone, "none"), seed=1)
 
 
@@ -132,13 +136,13 @@ def test_the_head_depends_on_the_seed_alone():
     same, other = build_net(tiny.IMAGE_NET, seed=1), build_net(tiny.IMAGE_NET, seed=2)
 
     assert all(torch.equal(a, b) for a, b in zip(first.state_dict().values(), same.state_dict().values(), strict=True))
-    assert not torch.equal(first.head.weight, other.head.weight)
+    assert not torch.equal(tiny.head(first), tiny.head(other))
     assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(6))
 
 
 def test_the_head_starts_orthogonal_or_normal():
-    orthogonal = build_net(NetConfig("vectors:20", "none", dim=5), seed=1).head.weight
-    normal = build_net(NetConfig("vectors:200", "none", 300, "normal", head_std=0.01), seed=1).head.weight
+    orthogonal = tiny.head(build_net(NetConfig("vectors:20", "none", dim=5), seed=1))
+    normal = tiny.head(build_net(NetConfig("vectors:200", "none", 300, "normal", head_std=0.01), seed=1))
 
     assert torch.allclose(orthogonal @ orthogonal.T, torch.eye(5), atol=1e-5)
     assert normal.std().item() == pytest.approx(0.01, rel=0.05)
@@ -185,15 +189,15 @@ def test_a_weights_file_that_does_not_fit_is_refused(tmp_path):
 
 
 def test_weights_that_are_not_here_say_what_to_give_instead(tmp_path, monkeypatch):
-    with pytest.raises(MissingData, match="no weights file at .*gone; give the path of a safetensors file"):
+    with pytest.raises(MissingData, match=r"no weights file at .*gone; give the path of a safetensors file"):
         build_net(NetConfig("resnet32", str(tmp_path / "gone")), seed=1)
-    with pytest.raises(InvalidConfig, match="resnet32 has no pretrained weights .*; give weights=none"):
+    with pytest.raises(InvalidConfig, match=r"resnet32 has no pretrained weights .*; give weights=none"):
         build_net(NetConfig("resnet32", "pretrained"), seed=1)
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))  # an empty cache, and a network that answers nothing
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     monkeypatch.setattr("urllib.request._opener", None)
-    with pytest.raises(MissingData, match="weights of resnet18 cannot be fetched .*backbone=efficientnet_lite0"):
+    with pytest.raises(MissingData, match=r"weights of resnet18 cannot be fetched .*backbone=efficientnet_lite0"):
         build_net(NetConfig("resnet18", "pretrained"), seed=1)
 
 

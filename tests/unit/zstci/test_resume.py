@@ -32,14 +32,23 @@ CONFIG, DATA = tiny.image_config(**CHANGES), tiny.images("2345")
 QUICK, VECTORS = tiny.vector_config(**CHANGES), tiny.vectors("2345")
 
 
-def after_two_epochs(stage: str, reports: list[Progress], act: Callable[[], bool]) -> Callable[[], bool]:
-    """As `should_stop`: acts at the first batch of the stage's third epoch, so in the middle of it."""
-    return lambda: any(r.stage == stage and r.epoch == 2 for r in reports) and act()
+def after(epochs: int, stage: str, reports: list[Progress], act: Callable[[], bool]) -> Callable[[], bool]:
+    """As `should_stop`: acts at the first batch of the epoch that follows, so in the middle of it."""
+    return lambda: sum(report.stage == stage for report in reports) == epochs and act()
 
 
-def stop(parent: Snapshot | None, stage: str, folder: Path, data: TaskData, config: Config, seconds: float = 0) -> None:
+def stop(
+    parent: Snapshot | None,
+    stage: str,
+    folder: Path,
+    data: TaskData,
+    config: Config,
+    *,
+    epochs: int = 2,
+    seconds: float = 0,
+) -> None:
     reports: list[Progress] = []
-    should_stop = after_two_epochs(stage, reports, lambda: True)
+    should_stop = after(epochs, stage, reports, lambda: True)
     with pytest.raises(Stopped):
         learn(parent, data, config, reports.append, should_stop, folder, checkpoint_seconds=seconds)
 
@@ -48,7 +57,12 @@ def die(parent: str, stage: str, folder: str, threads: str) -> None:
     """Runs in a process of its own, and ends it the hard way."""
     torch.set_num_threads(int(threads))
     reports: list[Progress] = []
-    should_stop = after_two_epochs(stage, reports, lambda: bool(os.kill(os.getpid(), signal.SIGKILL)))
+
+    def kill() -> bool:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+    should_stop = after(2, stage, reports, kill)
     learn(Snapshot.load(parent), DATA, CONFIG, reports.append, should_stop, folder, checkpoint_seconds=0)
 
 
@@ -130,17 +144,7 @@ def test_an_update_of_the_head_goes_on_too(parent, tmp_path):
 
 def test_an_update_can_be_stopped_again_and_again(quick, quick_uninterrupted, tmp_path):
     for stage in ("fine_tuning", "fine_tuning", "translating", "translating"):
-        reached: set[str] = set()
-        with pytest.raises(Stopped):
-            learn(
-                quick,
-                VECTORS,
-                QUICK,
-                lambda report, reached=reached: reached.add(report.stage),
-                lambda reached=reached, stage=stage: stage in reached,  # after one more epoch
-                tmp_path,
-                checkpoint_seconds=0,
-            )
+        stop(quick, stage, tmp_path, VECTORS, QUICK, epochs=1)
 
     resumed, trained = finish(quick, tmp_path, VECTORS, QUICK)
 

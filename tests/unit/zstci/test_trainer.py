@@ -19,8 +19,8 @@ NOTHING = torch.zeros(0, 8)
 
 
 def tuned(start: EmbeddingNet, data: TaskData, config: Config, task: int = 2, **given: Any) -> EmbeddingNet:
-    given = {"importance": {}, "negatives": NOTHING, "watch": Watch()} | given
-    return fine_tune(start, data.inputs, data.targets, config, task=task, **given)
+    everything: dict[str, Any] = {"importance": {}, "negatives": NOTHING, "watch": Watch()} | given
+    return fine_tune(start, data.inputs, data.targets, config, task=task, **everything)
 
 
 def state(net: EmbeddingNet) -> dict[str, Tensor]:
@@ -32,7 +32,7 @@ def same(first: EmbeddingNet, second: EmbeddingNet) -> bool:
 
 
 def distance(first: EmbeddingNet, second: EmbeddingNet) -> float:
-    return float((first.head.weight - second.head.weight).norm())
+    return float((tiny.head(first) - tiny.head(second)).norm())
 
 
 @pytest.fixture
@@ -250,5 +250,5 @@ def test_importance_that_the_parent_lacks_is_estimated_from_the_new_images(linea
 
 def test_a_learning_rate_that_explodes_is_reported(linear):
     config = tiny.vector_config(**{"train.lr": 1e38, "train.epochs": 5, "regularizer": "finetune"})
-    with pytest.raises(Diverged, match="fine_tuning: the loss became nan in epoch .; lower the learning rate"):
+    with pytest.raises(Diverged, match=r"fine_tuning: the loss became nan in epoch .; lower the learning rate"):
         tuned(linear, tiny.vectors("01"), config)

@@ -92,8 +92,9 @@ def test_an_empty_set_of_prototypes_stays_empty() -> None:
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 100.0])
-def test_linear_solves_the_ridge_regression_of_the_drift(ridge: float) -> None:
-    pairs = some_pairs()
+@pytest.mark.parametrize("per_class", [2, 5, 1], ids=["as many images as dimensions", "more", "fewer"])
+def test_linear_solves_the_ridge_regression_of_the_drift(ridge: float, per_class: int) -> None:
+    pairs = some_pairs(classes=2, per_class=per_class)
 
     translation = fitted("linear", pairs, replace(TINY, ridge=ridge))
 

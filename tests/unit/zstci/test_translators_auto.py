@@ -11,6 +11,7 @@ from torch import Tensor
 from zstci.config import TranslatorConfig
 from zstci.errors import UnknownStrategy
 from zstci.progress import Watch
+from zstci.seeds import generator
 from zstci.translators import RIDGES, Pairs, Translation, fit_translator, linear_fit
 
 DIM = 4
@@ -37,15 +38,17 @@ def auto(pairs: Pairs, config: TranslatorConfig = CONFIG, seed: object = 0) -> T
     return fit_translator("auto", pairs, config, seed, Watch())
 
 
-def naive_left_out_error(pairs: Pairs, ridge: float | None) -> float:
-    """One class out at a time, `linear` fitted on the others (None: no translator)."""
-    total, labels = 0.0, sorted(set(pairs.targets.tolist()))
-    for label in labels:
-        out = pairs.targets == label
-        matrix = torch.eye(DIM) if ridge is None else linear_fit(pairs.old[~out], pairs.new[~out], ridge)
-        gap = pairs.old[out].mean(0) @ matrix - pairs.new[out].mean(0)
-        total += float(gap.square().sum())
-    return total / len(labels)
+def naive_left_out_error(pairs: Pairs, folds: list[list[int]], ridge: float | None) -> float:
+    """A group of classes out at a time, `linear` fitted on the others (None: no translator)."""
+    errors = []
+    for fold in folds:
+        kept = torch.tensor([label not in fold for label in pairs.targets.tolist()])
+        matrix = torch.eye(DIM) if ridge is None else linear_fit(pairs.old[kept], pairs.new[kept], ridge)
+        for label in fold:
+            own = pairs.targets == label
+            gap = pairs.old[own].mean(0) @ matrix - pairs.new[own].mean(0)
+            errors.append(float(gap.square().sum()))
+    return sum(errors) / len(errors)
 
 
 def test_auto_prefers_linear_to_none_where_the_drift_is_linear() -> None:
@@ -66,13 +69,16 @@ def test_auto_picks_none_where_nothing_drifted() -> None:
     assert torch.equal(chosen.old(pairs.prototypes), pairs.prototypes)
 
 
-def test_the_errors_of_auto_equal_a_loop_that_leaves_one_class_out() -> None:
-    pairs = linear_drift(0, 4)  # no more classes than folds: one class a fold
+@pytest.mark.parametrize("classes", [2, 4, 5, 12])
+def test_the_errors_of_auto_equal_a_loop_that_leaves_a_fifth_of_the_classes_out(classes: int) -> None:
+    pairs = linear_drift(0, classes)
 
-    details = auto(pairs, replace(CONFIG, candidates=("linear",))).details
+    details = auto(pairs, replace(CONFIG, candidates=("linear",)), seed=0).details
 
-    errors = {ridge: naive_left_out_error(pairs, ridge) for ridge in RIDGES}
-    assert details["left_out_error_none"] == pytest.approx(naive_left_out_error(pairs, None), rel=1e-4)
+    order = torch.randperm(classes, generator=generator(0, "folds")).tolist()
+    folds = [order[start::5] for start in range(min(5, classes))]
+    errors = {ridge: naive_left_out_error(pairs, folds, ridge) for ridge in RIDGES}
+    assert details["left_out_error_none"] == pytest.approx(naive_left_out_error(pairs, folds, None), rel=1e-4)
     assert details["left_out_error"] == pytest.approx(min(errors.values()), rel=1e-3)
     assert details["ridge"] == min(errors, key=lambda ridge: errors[ridge])
 

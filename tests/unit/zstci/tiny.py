@@ -12,6 +12,7 @@ from torch import Tensor
 
 from zstci import Config, ImageArrays, Snapshot, TaskData, Vectors
 from zstci.config import InputConfig, NetConfig, TrainConfig, TranslatorConfig
+from zstci.nets import EmbeddingNet
 
 # A margin that digits do not reach at once: with a smaller one the loss is 0 and nothing learns.
 TRAIN = TrainConfig(trainable="all", epochs=2, lr=1e-2, classes_per_batch=3, images_per_class=3, margin=1.0)
@@ -46,6 +47,13 @@ def joined(*parts: TaskData) -> TaskData:
     """Several tasks of vectors as one."""
     values = [part.inputs.values for part in parts if isinstance(part.inputs, Vectors)]
     return TaskData(Vectors(torch.cat(values)), tuple(label for part in parts for label in part.labels))
+
+
+def head(net: EmbeddingNet) -> Tensor:
+    """The weights of the last layer: they show whether the net moved."""
+    weight = net.head.weight
+    assert isinstance(weight, Tensor)
+    return weight
 
 
 def tensors_of(snapshot: Snapshot) -> dict[str, Tensor]:

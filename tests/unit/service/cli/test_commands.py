@@ -66,7 +66,7 @@ def test_learn_adds_a_version(zstci, store, tmp_path):
     [
         (
             ["learn", "nowhere"],
-            "zstci: nowhere holds no class folders; lay the images out as nowhere/class-name/image.jpg",
+            "zstci: nowhere holds no class folders; lay the images out as ",
         ),
         (["versions", "activate", "9"], "zstci: no version 9; there are 1 to 2"),
         (["reproduce", "digits", "--regularizer", "lfw"], "zstci: unknown regularizer 'lfw'; choose one of: "),

@@ -103,9 +103,9 @@ def test_a_version_without_its_facts_is_an_error(store, content):
 
 
 def test_only_one_process_learns_at_a_time(store):
-    with store.learning():
-        with pytest.raises(AlreadyLearning, match="wait until it has ended"), VersionStore(store.home).learning():
-            pass
+    second = VersionStore(store.home)
+    with store.learning(), pytest.raises(AlreadyLearning, match="wait until it has ended"), second.learning():
+        pass
 
     with store.learning() as checkpoints:
         assert checkpoints.parent == store.work

@@ -48,7 +48,7 @@ def test_another_net_for_a_later_version_is_refused_and_nothing_changes(store, t
 
 
 def test_a_folder_that_holds_no_classes_is_refused(store, tmp_path):
-    with pytest.raises(InvalidData, match="class-name/image.jpg"):
+    with pytest.raises(InvalidData, match=r"class-name/image\.jpg"):
         learn_folder(store, tmp_path / "nothing")
 
 
@@ -63,7 +63,7 @@ def test_when_another_version_was_activated_meanwhile_the_new_one_is_stored_but_
     def somebody_else(progress: Progress) -> None:
         store.activate(1)
 
-    with pytest.raises(VersionChanged, match="version 3 is stored but not active.*zstci versions activate 3"):
+    with pytest.raises(VersionChanged, match=r"version 3 is stored but not active.*zstci versions activate 3"):
         learn_folder(store, save_digits(tmp_path / "b", [7, 8]), on_progress=somebody_else)
 
     assert (store.numbers(), store.active()) == ([1, 2, 3], 1)

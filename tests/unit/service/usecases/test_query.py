@@ -7,7 +7,7 @@ from service.serving.live import LiveModel
 from service.usecases.query import _scores, answer
 from tests.brute_force import distances_to
 from tests.pictures import save_digits
-from zstci import ImageFiles, TaskData, learn, preset
+from zstci import ImageFiles, TaskData, Vectors, learn, preset
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -36,8 +36,6 @@ def test_top_k_cuts_the_list_but_not_the_scores(store):
 def test_with_one_class_there_is_no_margin():
     config = preset("default").override(**{"net.backbone": "vectors:4", "net.weights": "none"})
     values = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-    from zstci import Vectors
-
     live = LiveModel.of(learn(None, TaskData(Vectors(values), ("only",) * 5), config), 1)
     [found] = answer(live, live.snapshot.prototypes.means, 5)
 
