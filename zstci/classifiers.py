@@ -1,7 +1,7 @@
 """The third axis: a linear change of space in front of the same plain L2 search.
 
-`ncm` is the paper's nearest class mean. `whitened` first makes the spread *within* classes round, so that a direction in
-which every class varies a lot counts less; it needs one shared scatter matrix, no image.
+`ncm` is the paper's nearest class mean. `whitened` first makes the spread *within* classes round, so that a direction
+in which every class varies a lot counts less; it needs one shared scatter matrix, no image.
 """
 
 from __future__ import annotations

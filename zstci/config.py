@@ -120,8 +120,10 @@ class Config:
             for name in parents:
                 node = node.get(name) if isinstance(node, dict) else None
             if not isinstance(node, dict) or leaf not in node:
-                raise InvalidConfig(f"unknown setting {path!r}; known ones: {', '.join(sorted(_paths(self.to_dict())))}")
-            node[leaf] = value
+                raise InvalidConfig(
+                    f"unknown setting {path!r}; known ones: {', '.join(sorted(_paths(self.to_dict())))}"
+                )
+            node[leaf] = node[leaf] | value if isinstance(node[leaf], dict) and isinstance(value, dict) else value
         return self.from_dict(tree)
 
 
@@ -174,7 +176,9 @@ def check_positive(config: Config) -> None:
         if len(channels) != 3 or not all(map(math.isfinite, channels)):
             raise InvalidConfig(f"{name} must be three finite numbers, one a colour channel, got {list(channels)}")
     if not translation.align and translation.unify == "off":
-        raise InvalidConfig("translation.align=false with translation.unify=off leaves zstci nothing to learn; turn one on")
+        raise InvalidConfig(
+            "translation.align=false with translation.unify=off leaves zstci nothing to learn; turn one on"
+        )
     if config.net.input.resize < config.net.input.size:
         raise InvalidConfig("net.input.resize must be at least net.input.size")
 

@@ -10,17 +10,16 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
-from torch.nn import functional as F
 
 from zstci.config import InputConfig
 from zstci.errors import InvalidData, LabelMismatch, MixedImages, NotFinite, TooFewImages, UnreadableImage
+from zstci.images import crop_and_flip, resized_crop, to_pixels, upright_rgb
 
-__all__ = ["IMAGE_SUFFIXES", "ImageArrays", "ImageFiles", "Inputs", "TaskData", "Vectors", "to_pixels"]
+__all__ = ["IMAGE_SUFFIXES", "ImageArrays", "ImageFiles", "Inputs", "TaskData", "Vectors"]
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
-_PAD = 4  # of the `crop` augmentation, as in the published runs
 
 
 class Inputs(Protocol):
@@ -82,8 +81,8 @@ class ImageArrays:
             return self.plain(positions, config)
         if config.augment == "resized_crop":
             images = [Image.fromarray(self.pixels[i].permute(1, 2, 0).numpy()) for i in positions.tolist()]
-            return torch.stack([_resized_crop(image, config.size, random) for image in images])
-        return _crop_and_flip(self.plain(positions, config), random)
+            return torch.stack([resized_crop(image, config.size, random) for image in images])
+        return crop_and_flip(self.plain(positions, config), random)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(self.pixels.numpy().tobytes()).hexdigest()
@@ -105,8 +104,8 @@ class ImageFiles:
         if config.augment == "none":
             return self.plain(positions, config)
         if config.augment == "crop":
-            return _crop_and_flip(self.plain(positions, config), random)
-        return torch.stack([_resized_crop(self._open(i), config.size, random) for i in positions.tolist()])
+            return crop_and_flip(self.plain(positions, config), random)
+        return torch.stack([resized_crop(self._open(i), config.size, random) for i in positions.tolist()])
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -121,7 +120,7 @@ class ImageFiles:
         path = self.paths[position]
         try:
             with Image.open(path) as image:
-                return _upright_rgb(image)
+                return upright_rgb(image)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise _unreadable(path, error) from error
 
@@ -174,39 +173,9 @@ class TaskData:
         return hashlib.sha256(repr((self.inputs.fingerprint(), self.labels)).encode()).hexdigest()
 
 
-def to_pixels(image: Image.Image, config: InputConfig) -> Tensor:
-    """Shorter side to `resize`, centre crop of `size`: the pixels of torchvision's Resize + CenterCrop, [3, S, S]."""
-    width, height = image.size
-    if min(width, height) != config.resize:
-        long_side = int(config.resize * max(width, height) / min(width, height))
-        shape = (config.resize, long_side) if width <= height else (long_side, config.resize)
-        image = image.resize(shape, Image.Resampling.BILINEAR)
-    left = round((image.width - config.size) / 2.0)
-    top = round((image.height - config.size) / 2.0)
-    image = image.crop((left, top, left + config.size, top + config.size))
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
-
-
 def batches(count: int, size: int) -> Iterator[Tensor]:
     """Positions 0..count in consecutive groups."""
     yield from torch.arange(count).split(size)
-
-
-def _upright_rgb(image: Image.Image) -> Image.Image:
-    upright = ImageOps.exif_transpose(image)
-    if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
-        upright = _eight_bits(upright)
-    if upright.mode == "P":
-        upright = upright.convert("RGBA")  # the only way that Pillow takes any kind of transparent palette
-    return upright.convert("RGB")
-
-
-def _eight_bits(grey: Image.Image) -> Image.Image:
-    """Pillow clips 16-bit grey to white; scale it instead. Wider numbers name no white, so the brightest is it."""
-    values = np.nan_to_num(np.asarray(grey, dtype=np.float64)).clip(min=0)
-    whites = (65535.0,) if grey.mode.startswith("I;16") else (255.0, 65535.0, values.max())
-    white = next(limit for limit in whites if values.max() <= limit)
-    return Image.fromarray((values / white * 255).round().astype(np.uint8))
 
 
 def _unreadable(path: Path, error: Exception) -> UnreadableImage:
@@ -238,40 +207,3 @@ def _pixels(image: Any) -> np.ndarray[Any, Any]:
     if isinstance(image, Image.Image) and image.mode not in ("L", "RGB"):
         raise MixedImages(f"an image of mode {image.mode!r}; convert images to RGB first: image.convert('RGB')")
     return np.asarray(image)
-
-
-def _crop_and_flip(pixels: Tensor, random: torch.Generator) -> Tensor:
-    """Pad with black, crop back at a random place, flip half of them: all images at once, [B, 3, S, S]."""
-    count, _, height, width = pixels.shape
-    padded = F.pad(pixels, (_PAD, _PAD, _PAD, _PAD)).permute(0, 2, 3, 1)  # [B, S+8, S+8, 3]
-    top = torch.randint(2 * _PAD + 1, (count, 1), generator=random)
-    left = torch.randint(2 * _PAD + 1, (count, 1), generator=random)
-    flip = torch.rand((count, 1), generator=random) < 0.5
-    rows = top + torch.arange(height)  # [B, S]
-    columns = torch.arange(width)
-    columns = left + torch.where(flip, columns.flip(0), columns)
-    cropped = padded[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
-    return cropped.permute(0, 3, 1, 2)
-
-
-def _resized_crop(image: Image.Image, size: int, random: torch.Generator) -> Tensor:
-    """A random part of 8 % to 100 % of the area, sides 3:4 to 4:3, resized to a square and flipped half of the time."""
-    box = _random_box(image.width, image.height, random)
-    part = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
-    if torch.rand((), generator=random) < 0.5:
-        part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return torch.from_numpy(np.array(part)).permute(2, 0, 1)
-
-
-def _random_box(width: int, height: int, random: torch.Generator) -> tuple[int, int, int, int]:
-    for _ in range(10):
-        area, log_ratio, x, y = torch.rand(4, generator=random).tolist()
-        target = width * height * (0.08 + 0.92 * area)
-        ratio = (4 / 3) ** (2 * log_ratio - 1)
-        w, h = round((target * ratio) ** 0.5), round((target / ratio) ** 0.5)
-        if 0 < w <= width and 0 < h <= height:
-            left, top = int(x * (width - w + 1)), int(y * (height - h + 1))
-            return left, top, left + w, top + h
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    return left, top, left + side, top + side

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
 from zstci.config import Precision
 from zstci.errors import InvalidConfig
+from zstci.nets import EmbeddingNet
 
-__all__ = ["autocast", "resolve"]
+__all__ = ["autocast", "on", "resolve"]
 
 
 def resolve(name: str) -> torch.device:
@@ -25,7 +27,12 @@ def resolve(name: str) -> torch.device:
     return device
 
 
+def on(net: EmbeddingNet, device: torch.device) -> EmbeddingNet:
+    """The net on a device. Never moved in place: snapshots share their trunk, and another may be serving with it."""
+    return net if device.type == "cpu" else copy.deepcopy(net).to(device)
+
+
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """`auto` is bfloat16 on a GPU and full precision on a CPU, where bf16 convolutions are no faster and resume is exact."""
+    """`auto` is bfloat16 on a GPU and full precision on a CPU, where bf16 gains little and resuming stays exact."""
     mixed = precision == "mixed" or (precision == "auto" and device.type == "cuda")
     return torch.autocast(device.type, dtype=torch.bfloat16) if mixed else nullcontext()

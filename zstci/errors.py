@@ -1,20 +1,20 @@
 """Everything that can go wrong in the library, each with a stable code and a sentence that says what to do.
 
-    ZstciError
-    ├── InvalidConfig          a setting has a value that cannot work
-    │   └── UnknownStrategy    a name that is in none of our tables
-    ├── InvalidData            the images or labels cannot be learnt from
-    │   ├── TooFewImages       a class has fewer images than a mean and a spread need
-    │   ├── LabelMismatch      labels and images do not line up
-    │   ├── MixedImages        arrays of different size or mode
-    │   ├── UnreadableImage    a file that is no image
-    │   └── NotFinite          NaN or infinity in the input
-    ├── MissingData            a data set or a weights file that is not on this machine
-    ├── SnapshotError
-    │   ├── CorruptSnapshot    truncated, altered or incomplete files
-    │   └── UnsupportedSnapshot  written by another format version
-    ├── Diverged               training left the finite numbers
-    └── Stopped                `should_stop` answered yes; the last checkpoint stays
+ZstciError
+├── InvalidConfig          a setting has a value that cannot work
+│   └── UnknownStrategy    a name that is in none of our tables
+├── InvalidData            the images or labels cannot be learnt from
+│   ├── TooFewImages       a class has fewer images than a mean and a spread need
+│   ├── LabelMismatch      labels and images do not line up
+│   ├── MixedImages        arrays of different size or mode
+│   ├── UnreadableImage    a file that is no image
+│   └── NotFinite          NaN or infinity in the input
+├── MissingData            a data set or a weights file that is not on this machine
+├── SnapshotError
+│   ├── CorruptSnapshot    truncated, altered or incomplete files
+│   └── UnsupportedSnapshot  written by another format version
+├── Diverged               training left the finite numbers
+└── Stopped                `should_stop` answered yes; the last checkpoint stays
 """
 
 from __future__ import annotations

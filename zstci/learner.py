@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,12 @@ from torch import Tensor
 from zstci.classifiers import check_classifier
 from zstci.config import Config
 from zstci.data import Inputs, TaskData, Vectors
-from zstci.devices import resolve
+from zstci.devices import on, resolve
 from zstci.errors import InvalidConfig, InvalidData, SnapshotError, TooFewImages
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Checkpoints, Progress, Watch, stable_key
-from zstci.regularizers import check_regularizer
+from zstci.regularizers import accumulated, check_regularizer
 from zstci.seeds import deterministic
 from zstci.snapshot import Snapshot
 from zstci.tensors import digest
@@ -38,11 +39,11 @@ def learn(
 ) -> Snapshot:
     """A new snapshot that knows the parent's classes and the data's. The parent is never touched.
 
-    With a `checkpoints` folder a stopped or killed call goes on from its last epoch, to the same result bit for bit on a
-    CPU; the folder is emptied when the snapshot is made.
+    With a `checkpoints` folder a stopped or killed call goes on from its last epoch, to the same result bit for bit on
+    a CPU; the folder is emptied when the snapshot is made.
     """
     _check(parent, data, config)
-    key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent)) if checkpoints else ""
+    key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent, config)) if checkpoints else ""
     watch = Watch(on_progress, should_stop, Checkpoints(checkpoints, key, checkpoint_seconds))
     with deterministic():
         snapshot = _learn(parent, data, config, watch)
@@ -68,7 +69,7 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
             small, inputs, data.targets, config, task=task, importance=importance, negatives=old_means, watch=watch
         )
         fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means)
-        importance = _accumulated(importance, fresh) if config.train.accumulate else fresh
+        importance = accumulated(importance, fresh) if config.train.accumulate else fresh
 
     new = old if frozen else _embed(net, inputs, config, watch)
     features = Features(old, new, data.classes, data.targets)
@@ -86,7 +87,9 @@ def _check(parent: Snapshot | None, data: TaskData, config: Config) -> None:
     if parent is not None and parent.memory.scatter.freedom == 0:
         raise SnapshotError("the parent came without its training state; load it with training=True to learn on")
     if parent is not None and replace(config.net, weights="") != replace(parent.config.net, weights=""):
-        raise InvalidConfig("a snapshot keeps its net; use the parent's net settings: replace(config, net=parent.config.net)")
+        raise InvalidConfig(
+            "a snapshot keeps its net; use the parent's net settings: replace(config, net=parent.config.net)"
+        )
     known = set(parent.prototypes.ids) if parent else set()
     counts = torch.bincount(data.targets).tolist()
     for name, count in zip(data.classes, counts, strict=True):
@@ -98,24 +101,28 @@ def _check_inputs(backbone: str, inputs: Inputs) -> None:
     width = backbone.removeprefix("vectors:") if backbone.startswith("vectors:") else None
     if isinstance(inputs, Vectors):
         if width is None:
-            raise InvalidData(f"the backbone {backbone!r} reads images; give ImageFiles or ImageArrays, or a vectors:N net")
+            raise InvalidData(
+                f"the backbone {backbone!r} reads images; give ImageFiles or ImageArrays, or a vectors:N net"
+            )
         if str(inputs.values.shape[1]) != width:
-            raise InvalidData(f"vectors of {inputs.values.shape[1]} numbers, but the backbone {backbone!r} reads {width}")
+            raise InvalidData(
+                f"vectors of {inputs.values.shape[1]} numbers, but the backbone {backbone!r} reads {width}"
+            )
     elif width is not None:
-        raise InvalidData(f"the backbone {backbone!r} reads ready-made vectors; give Vectors, or name an image backbone")
+        raise InvalidData(
+            f"the backbone {backbone!r} reads ready-made vectors; give Vectors, or name an image backbone"
+        )
 
 
 def _head_only(config: Config) -> bool:
     return config.train.trainable == "head" or config.regularizer == "frozen"
 
 
-def _without_trunk(
-    net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch
-) -> tuple[EmbeddingNet, Inputs]:
+def _without_trunk(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> tuple[EmbeddingNet, Inputs]:
     """The trunk does not learn, so its features are computed once and the rest of the update works on them alone."""
     device = resolve(config.device)
-    features = embed_all(net.to(device).features, inputs, config.net.input, device, watch)
-    return net.cpu().on_features(), Vectors(features)
+    features = embed_all(on(net, device).features, inputs, config.net.input, device, watch)
+    return net.on_features(), Vectors(features)
 
 
 def _with_trunk(net: EmbeddingNet, start: EmbeddingNet) -> EmbeddingNet:
@@ -127,26 +134,14 @@ def _with_trunk(net: EmbeddingNet, start: EmbeddingNet) -> EmbeddingNet:
 def _embed(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> Tensor:
     device = resolve(config.device)
     # Vectors take milliseconds, which are no stage worth a report.
-    embeddings = embed_all(
-        net.to(device), inputs, config.net.input, device, None if isinstance(inputs, Vectors) else watch
-    )
-    net.cpu()
-    return embeddings
+    shown = None if isinstance(inputs, Vectors) else watch
+    return embed_all(on(net, device), inputs, config.net.input, device, shown)
 
 
-def _accumulated(
-    before: dict[str, dict[str, Tensor]], fresh: dict[str, dict[str, Tensor]]
-) -> dict[str, dict[str, Tensor]]:
-    """What did not learn this time (the trunk, in a task of the head) keeps what it had."""
-    summed = {kind: dict(values) for kind, values in before.items()}
-    for kind, values in fresh.items():
-        known = summed.setdefault(kind, {})
-        known |= {name: known[name] + value if name in known else value for name, value in values.items()}
-    return summed
-
-
-def _identity(parent: Snapshot | None) -> object:
-    """What tells two parents apart: their task, their classes and every number that they hold."""
-    if parent is None:
-        return None
-    return parent.task, parent.prototypes.ids, digest(parent.tensors())
+def _identity(parent: Snapshot | None, config: Config) -> object:
+    """What tells two parents apart: their task, their classes and every number that they hold; without a parent, the
+    weights file of the first net."""
+    if parent is not None:
+        return parent.task, parent.prototypes.ids, digest(parent.tensors())
+    weights = Path(config.net.weights)
+    return hashlib.sha256(weights.read_bytes()).hexdigest() if weights.is_file() else config.net.weights

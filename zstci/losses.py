@@ -21,7 +21,7 @@ def pairwise_distances(left: Tensor, right: Tensor) -> Tensor:
 def batch_hard_triplet(anchors: Tensor, labels: Tensor, margin: float = 0.0, negatives: Tensor | None = None) -> Tensor:
     """Mean over anchors of max(0, farthest positive - nearest negative + margin).
 
-    `negatives` [M, D] are further vectors that differ in class from every anchor, such as the prototypes of old classes.
+    `negatives` [M, D] are further vectors, of other classes than every anchor: the prototypes of old classes, say.
     An anchor that has no negative at all adds 0: there is nothing to keep away from.
     """
     distances = pairwise_distances(anchors, anchors)  # [B, B]

@@ -43,7 +43,7 @@ class Memory:
     @torch.no_grad()
     def common(self, embeddings: Tensor) -> Tensor:
         """From the net's output to the space that queries and prototypes share."""
-        return self.query(embeddings) if self.query is not None else embeddings  # type: ignore[no-any-return]
+        return self.query(embeddings) if self.query is not None else embeddings
 
 
 def advance(memory: Memory, features: Features, moved: bool, config: Config, seed: object, watch: Watch) -> Memory:
@@ -51,7 +51,9 @@ def advance(memory: Memory, features: Features, moved: bool, config: Config, see
     if moved and len(memory.prototypes):
         memory = _translate(memory, features, config, seed, watch)
     elif moved:
-        memory = Memory.empty(memory.prototypes.means.shape[1])  # nothing is stored, so nothing ties it to the old space
+        memory = Memory.empty(
+            memory.prototypes.means.shape[1]
+        )  # nothing is stored, so nothing ties it to the old space
     else:
         memory = replace(memory, translation={})
     watch.report(Progress("reprojecting", 0.5))
@@ -65,12 +67,14 @@ def _translate(memory: Memory, features: Features, config: Config, seed: object,
     # A class that comes back is no stranger to keep its own images away from.
     again = set(features.ids) & set(memory.prototypes.ids)
     others = memory.prototypes.without(again).means
-    pairs = Pairs(memory.common(features.old), features.new, features.targets, others, resolve(config.device))
+    pairs = Pairs(memory.common(features.old), features.new, features.targets, others, str(resolve(config.device)))
     fitted = fit_translator(config.translator, pairs, config.translation, seed, watch)
     with torch.no_grad():
         prototypes = memory.prototypes if fitted.name == "none" else memory.prototypes.mapped(fitted.old)
         if not torch.isfinite(prototypes.means).all():
-            raise Diverged(f"translating with {fitted.name} left the finite numbers; lower translation.lr or raise the ridge")
+            raise Diverged(
+                f"translating with {fitted.name} left the finite numbers; lower translation.lr or raise the ridge"
+            )
         scatter = memory.scatter
         if config.translation.transport_covariance:
             scatter = scatter.transported(_linear_part(fitted, pairs, config))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 __all__ = ["accuracy", "average_accuracy", "average_forgetting", "mean_accuracy", "recall_at", "weighted_accuracy"]
@@ -28,7 +27,7 @@ def weighted_accuracy(matrix: Matrix, classes: Sequence[int]) -> list[float]:
 
 
 def average_forgetting(matrix: Matrix) -> list[float]:
-    """F_k: how much each earlier task has fallen from its best; 0 after the first task, where nothing can be forgotten."""
+    """F_k: how far each earlier task has fallen from its best; 0 after the first, where nothing can be forgotten."""
     forgetting = [0.0]
     for k in range(1, len(matrix)):
         falls = [max(matrix[before][j] for before in range(j, k)) - matrix[k][j] for j in range(k)]

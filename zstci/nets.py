@@ -28,7 +28,7 @@ class EmbeddingNet(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, trunk: nn.Module, head: nn.Module, mean: Tensor, std: Tensor) -> None:
+    def __init__(self, trunk: nn.Module, head: nn.Linear, mean: Tensor, std: Tensor) -> None:
         super().__init__()
         self.trunk, self.head = trunk, head
         self.register_buffer("mean", mean)
@@ -36,17 +36,17 @@ class EmbeddingNet(nn.Module):
 
     @property
     def dim(self) -> int:
-        return int(self.head.weight.shape[0])  # type: ignore[union-attr, operator]
+        return self.head.out_features
 
     def features(self, inputs: Tensor) -> Tensor:
         if inputs.dtype == torch.uint8:
             inputs = (inputs.to(self.mean.dtype) / 255 - self.mean) / self.std
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-        return self.trunk(inputs)  # type: ignore[no-any-return]
+        return self.trunk(inputs)
 
     def raw(self, inputs: Tensor) -> Tensor:
         """The embedding before it is brought to length 1."""
-        return self.head(self.features(inputs))  # type: ignore[no-any-return]
+        return self.head(self.features(inputs))
 
     def forward(self, inputs: Tensor) -> Tensor:
         return F.normalize(self.raw(inputs).float())
@@ -65,8 +65,11 @@ def build_net(config: NetConfig, seed: int) -> EmbeddingNet:
     if config.weights not in ("none", "pretrained"):
         load_trunk(trunk, Path(config.weights))
     shape = (1, len(config.input.mean), 1, 1)
-    net = EmbeddingNet(trunk, head, torch.tensor(config.input.mean).view(shape), torch.tensor(config.input.std).view(shape))
-    return net.to(memory_format=torch.channels_last).eval().requires_grad_(False)
+    net = EmbeddingNet(
+        trunk, head, torch.tensor(config.input.mean).view(shape), torch.tensor(config.input.std).view(shape)
+    )
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
+    return net.eval().requires_grad_(False)
 
 
 def load_trunk(trunk: nn.Module, path: Path) -> None:
@@ -94,20 +97,24 @@ def choose_trainable(net: EmbeddingNet, trainable: Trainable) -> list[str]:
 
 
 def _last_block(trunk: nn.Module) -> list[nn.Module]:
-    """The last part of the trunk that holds more than one layer, and everything after it."""
+    """The last block of the trunk and everything after it: at least two layers."""
     chosen: list[nn.Module] = []
-    for unit in reversed(list(_units(trunk))):
+    layers = 0
+    for unit in reversed(list(_units(trunk, sum(p.numel() for p in trunk.parameters())))):
         chosen.append(unit)
-        if sum(isinstance(layer, nn.Conv2d | nn.Linear) for layer in unit.modules()) > 1:
+        layers += sum(isinstance(layer, nn.Conv2d | nn.Linear) for layer in unit.modules())
+        if layers > 1:
             break
     return chosen
 
 
-def _units(trunk: nn.Module) -> Iterator[nn.Module]:
-    for child in trunk.children():
-        if isinstance(child, nn.Sequential | nn.ModuleList) and len(child) > 1:
-            yield from _units(child)
-        elif any(True for _ in child.parameters()):
+def _units(module: nn.Module, total: int) -> Iterator[nn.Module]:
+    """Parts in order; one that holds most of all parameters is a stack of blocks, so its own parts count instead."""
+    for child in module.children():
+        size = sum(p.numel() for p in child.parameters())
+        if size > total / 2 and any(True for _ in child.children()):
+            yield from _units(child, total)
+        elif size:
             yield child
 
 
@@ -132,7 +139,9 @@ def _trunk(config: NetConfig) -> tuple[nn.Module, int]:
         return _torchvision_trunk(model, pretrained)
     if library in ("", "timm") and model in _timm_names():
         return _timm_trunk(model, pretrained)
-    raise UnknownStrategy("backbone", name, [*BACKBONES, "vectors:<width>", "<any name of torchvision.models>", "<any name of timm>"])
+    raise UnknownStrategy(
+        "backbone", name, [*BACKBONES, "vectors:<width>", "<any name of torchvision.models>", "<any name of timm>"]
+    )
 
 
 def _resnet32(pretrained: bool) -> tuple[nn.Module, int]:
@@ -168,8 +177,11 @@ def _torchvision_trunk(name: str, pretrained: bool) -> tuple[nn.Module, int]:
     model: Any = _download(lambda: models.get_model(name, weights="DEFAULT" if pretrained else None), pretrained, name)
     for attribute in ("fc", "classifier", "heads", "head"):
         if hasattr(model, attribute):
-            linears = [(path, layer) for path, layer in model.named_modules() if path.split(".")[0] == attribute
-                       and isinstance(layer, nn.Linear)]
+            linears = [
+                (path, layer)
+                for path, layer in model.named_modules()
+                if path.split(".")[0] == attribute and isinstance(layer, nn.Linear)
+            ]
             if linears:
                 path, last = linears[-1]
                 model.set_submodule(path, nn.Identity())

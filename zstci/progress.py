@@ -19,6 +19,9 @@ from zstci.tensors import digest, flat, nested, write
 __all__ = ["Checkpoints", "Progress", "Watch"]
 
 
+STAGES = ("fine_tuning", "translating")  # those that have epochs
+
+
 @dataclass(frozen=True)
 class Progress:
     """`fraction` is that of the stage, 0 to 1."""
@@ -70,14 +73,17 @@ class Checkpoints:
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         for parameter, values in optimizer.state.items():
             # Fused Adam walks memory, not strides: its averages must lie as the weight does (channels_last, say).
-            moved = {name: torch.empty_like(parameter).copy_(v) for name, v in values.items() if v.shape == parameter.shape}
+            moved = {
+                name: torch.empty_like(parameter).copy_(v) for name, v in values.items() if v.shape == parameter.shape
+            }
             values.update(moved)
         return int(metadata["epoch"])
 
     def clear(self) -> None:
         if self.folder is not None and self.folder.is_dir():
-            for path in [*self.folder.glob("*.safetensors"), *self.folder.glob("*.partial")]:
-                path.unlink(missing_ok=True)
+            for stage in STAGES:
+                for name in (f"{stage}.safetensors", f"{stage}.safetensors.partial"):
+                    (self.folder / name).unlink(missing_ok=True)
 
 
 class Watch:
@@ -89,7 +95,7 @@ class Watch:
         should_stop: Callable[[], bool] | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        self._on_progress = on_progress or (lambda progress: None)
+        self._on_progress = on_progress or (lambda _: None)
         self._should_stop = should_stop or (lambda: False)
         self.checkpoints = checkpoints or Checkpoints(None)
 
@@ -117,7 +123,7 @@ class Watch:
             total, steps = torch.zeros(()), 0
             for loss in losses(epoch):
                 optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 optimizer.step()
                 total, steps = total.to(loss.device) + loss.detach(), steps + 1
                 self.stop_if_asked()

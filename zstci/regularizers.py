@@ -22,6 +22,7 @@ __all__ = [
     "LwF",
     "Regularizer",
     "WeightAnchor",
+    "accumulated",
     "check_regularizer",
     "default_weight",
     "estimate_importance",
@@ -90,7 +91,10 @@ def _mas_loss(raw: Tensor, labels: Tensor, margin: float, negatives: Tensor | No
     return raw.norm(dim=1).sum()
 
 
-IMPORTANCES: dict[str, Callable[[Tensor, Tensor, float, Tensor | None], Tensor]] = {"ewc": _fisher_loss, "mas": _mas_loss}
+IMPORTANCES: dict[str, Callable[[Tensor, Tensor, float, Tensor | None], Tensor]] = {
+    "ewc": _fisher_loss,
+    "mas": _mas_loss,
+}
 
 
 def estimate_importance(
@@ -116,3 +120,14 @@ def estimate_importance(
                 sums[name] += gradient.square()
         count += 1
     return {name: total / max(count, 1) for name, total in sums.items()}
+
+
+def accumulated(
+    before: dict[str, dict[str, Tensor]], fresh: dict[str, dict[str, Tensor]]
+) -> dict[str, dict[str, Tensor]]:
+    """What did not learn this time (the trunk, in a task of the head) keeps what it had."""
+    summed = {kind: dict(values) for kind, values in before.items()}
+    for kind, values in fresh.items():
+        known = summed.setdefault(kind, {})
+        known |= {name: known[name] + value if name in known else value for name, value in values.items()}
+    return summed

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
@@ -18,7 +17,7 @@ from torch import Tensor
 from zstci.classifiers import Scatter, nearest
 from zstci.config import Config
 from zstci.data import Inputs
-from zstci.devices import resolve
+from zstci.devices import on, resolve
 from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
 from zstci.memory import Memory
 from zstci.nets import EmbeddingNet, build_net
@@ -54,7 +53,7 @@ class Snapshot:
     def embed(self, inputs: Inputs) -> Tensor:
         """Embeddings in the common space, [N, D]."""
         device = resolve(self.config.device)
-        return self.memory.common(embed_all(self.net.to(device), inputs, self.config.net.input, device))
+        return self.memory.common(embed_all(on(self.net, device), inputs, self.config.net.input, device))
 
     def classify(self, inputs: Inputs, k: int = 1) -> tuple[Tensor, list[list[str]]]:
         """The k nearest classes of every input: distances [N, k] and class ids, nearest first."""
@@ -78,6 +77,7 @@ class Snapshot:
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
             _flush(partial)
             partial.rename(target)
+            _sync(target.parent)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -92,7 +92,10 @@ class Snapshot:
         net = _restore_net(config, serving)
         dim = net.dim
         prototypes = Prototypes(
-            tuple(manifest["classes"]), serving["prototypes.means"], serving["prototypes.counts"], serving["prototypes.hops"]
+            tuple(manifest["classes"]),
+            serving["prototypes.means"],
+            serving["prototypes.counts"],
+            serving["prototypes.hops"],
         )
         if len(prototypes.ids) != len(prototypes.means):
             raise CorruptSnapshot(f"{root}: {len(prototypes.ids)} classes but {len(prototypes.means)} prototypes")
@@ -103,7 +106,7 @@ class Snapshot:
         return cls(net, memory, config, manifest["task"], nested(state, "importance"))
 
     def _serving(self) -> dict[str, Tensor]:
-        tensors = {f"net.{name}": value for name, value in self.net.cpu().state_dict().items()}
+        tensors = {f"net.{name}": value for name, value in self.net.state_dict().items()}
         prototypes = self.memory.prototypes
         tensors |= {f"prototypes.{name}": getattr(prototypes, name) for name in ("means", "counts", "hops")}
         if self.memory.query is not None:
@@ -137,11 +140,15 @@ def _file_facts(path: Path) -> dict[str, Any]:
 
 def _flush(folder: Path) -> None:
     for path in [*folder.iterdir(), folder]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read_manifest(root: Path) -> dict[str, Any]:
@@ -149,14 +156,16 @@ def _read_manifest(root: Path) -> dict[str, Any]:
         manifest = json.loads((root / MANIFEST).read_bytes())
         version = manifest["format"]
         if version != FORMAT:
-            raise UnsupportedSnapshot(f"{root} has format {version}, this program reads {FORMAT}; use the version that wrote it")
+            raise UnsupportedSnapshot(
+                f"{root} has format {version}, this program reads {FORMAT}; use the version that wrote it"
+            )
         if manifest["sha256"] != _digest(manifest):
             raise CorruptSnapshot(f"{root / MANIFEST} was altered; restore it from a copy")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptSnapshot(f"{root} has no {MANIFEST}: no snapshot, or an incomplete one") from error
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptSnapshot(f"{root / MANIFEST} cannot be read ({error}); restore it from a copy") from error
-    return manifest  # type: ignore[no-any-return]
+    return manifest
 
 
 def _read_tensors(root: Path, name: str, manifest: dict[str, Any]) -> dict[str, Tensor]:
@@ -166,7 +175,9 @@ def _read_tensors(root: Path, name: str, manifest: dict[str, Any]) -> dict[str, 
     except FileNotFoundError as error:
         raise CorruptSnapshot(f"{root / name} is missing; restore it from a copy") from error
     if len(content) != facts["bytes"]:
-        raise CorruptSnapshot(f"{root / name} has {len(content)} bytes instead of {facts['bytes']}; restore it from a copy")
+        raise CorruptSnapshot(
+            f"{root / name} has {len(content)} bytes instead of {facts['bytes']}; restore it from a copy"
+        )
     if hashlib.sha256(content).hexdigest() != facts["sha256"]:
         raise CorruptSnapshot(f"{root / name} was altered (its sha256 does not match); restore it from a copy")
     try:

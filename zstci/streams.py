@@ -104,7 +104,9 @@ def _cub(folder: Path | None) -> tuple[Split, Split]:
     for root in _existing(folder, [shared and shared / "cub", shared and shared / "cub-mini", shared]):
         if (root / "train").is_dir() and (root / "test").is_dir():
             return _folders(root)
-    raise MissingData("no CUB here; give --data DIR, or set ZSTCI_DATA, with train/<species>/ and test/<species>/ below it")
+    raise MissingData(
+        "no CUB here; give --data DIR, or set ZSTCI_DATA, with train/<species>/ and test/<species>/ below it"
+    )
 
 
 def _cifar100(folder: Path | None) -> tuple[Split, Split]:
@@ -124,7 +126,9 @@ def _cifar100(folder: Path | None) -> tuple[Split, Split]:
         if (root / "train").is_dir() and (root / "test").is_dir():
             return _folders(root)
     restorers = [root / "restore.py" for root in roots if (root / "restore.py").is_file()]
-    hint = f"run: python {restorers[0]} DIR, then give --data DIR" if restorers else "give --data DIR, or set ZSTCI_DATA"
+    hint = (
+        f"run: python {restorers[0]} DIR, then give --data DIR" if restorers else "give --data DIR, or set ZSTCI_DATA"
+    )
     raise MissingData(f"no CIFAR-100 here (a folder that holds cifar-100-python, or train/ and test/ folders); {hint}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -42,7 +42,7 @@ def fine_tune(
     config: Config,
     *,
     task: int,
-    importance: dict[str, Importance],
+    importance: Mapping[str, Importance],
     negatives: Tensor,
     watch: Watch,
 ) -> EmbeddingNet:
@@ -145,7 +145,7 @@ class _Batches:
 
 
 def _ahead(plan: list[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
-    """Load the next batch in a thread while the net works on this one. One thread: the random draws keep their order."""
+    """Load the next batch in a thread while the net works on this one. One thread keeps the random draws in order."""
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(load, plan[0]) if plan else None
         for following in [*plan[1:], None]:
@@ -157,7 +157,7 @@ def _ahead(plan: list[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[Ten
 
 def _regularizer(
     parent: EmbeddingNet,
-    importance: dict[str, Importance],
+    importance: Mapping[str, Importance],
     names: list[str],
     config: Config,
     task: int,

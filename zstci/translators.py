@@ -31,7 +31,7 @@ class Pairs:
     new: Tensor
     targets: Tensor
     prototypes: Tensor  # [C, D] of the old classes, in common_{t-1}
-    device: torch.device = torch.device("cpu")  # where to train; the tensors themselves stay on the CPU
+    device: str = "cpu"  # where to train; the tensors themselves stay on the CPU
 
 
 class Residual(nn.Module):
@@ -42,7 +42,7 @@ class Residual(nn.Module):
         self.g = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, dim), nn.LeakyReLU(0.2))
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.g(x)  # type: ignore[no-any-return]
+        return x + self.g(x)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ def _zstci(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -
     with init_seed(seed, "translators"):
         maps = nn.ModuleDict({side: Residual(dim, config.hidden) for side in ("old", "new")}).to(pairs.device)
     optimizer = torch.optim.Adam(maps.parameters(), lr=config.lr, fused=True)
-    near = replace(pairs, **{side: getattr(pairs, side).to(pairs.device) for side in ("old", "new", "targets", "prototypes")})
+    near = replace(
+        pairs, **{side: getattr(pairs, side).to(pairs.device) for side in ("old", "new", "targets", "prototypes")}
+    )
 
     def losses(epoch: int) -> Iterator[Tensor]:
         random = generator(seed, "translators", epoch)
@@ -134,8 +136,10 @@ def _translation_loss(
     if config.unify == "paper":
         return loss + config.delta * batch_hard_triplet(prototypes, chosen, config.margin)
     everything, every_label = torch.cat([after, before]), torch.cat([labels, labels])
-    loss = loss + (config.gamma * batch_hard_triplet(after, labels, config.margin, prototypes)
-                   + config.beta * batch_hard_triplet(before, labels, config.margin, prototypes))
+    loss = loss + (
+        config.gamma * batch_hard_triplet(after, labels, config.margin, prototypes)
+        + config.beta * batch_hard_triplet(before, labels, config.margin, prototypes)
+    )
     if len(prototypes):
         # A prototype's own spread is unknown; the mean reach of the new classes stands in as its farthest positive.
         reach = _mean_reach(everything, every_label)

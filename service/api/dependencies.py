@@ -20,23 +20,23 @@ MODEL_VERSION: dict[str, Any] = {
 
 
 async def _settings(request: Request) -> Settings:
-    return request.app.state.parts.settings  # type: ignore[no-any-return]
+    return request.app.state.parts.settings
 
 
 async def _store(request: Request) -> VersionStore:
-    return request.app.state.parts.store  # type: ignore[no-any-return]
+    return request.app.state.parts.store
 
 
 async def _publisher(request: Request) -> Publisher:
-    return request.app.state.parts.publisher  # type: ignore[no-any-return]
+    return request.app.state.parts.publisher
 
 
 async def _pool(request: Request) -> ThreadPoolExecutor:
-    return request.app.state.parts.pool  # type: ignore[no-any-return]
+    return request.app.state.parts.pool
 
 
 async def _slot(request: Request) -> ModelSlot:
-    return request.app.state.parts.slot  # type: ignore[no-any-return]
+    return request.app.state.parts.slot
 
 
 CurrentSettings = Annotated[Settings, Depends(_settings)]

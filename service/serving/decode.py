@@ -11,7 +11,7 @@ from torch import Tensor
 
 from service.errors import BadImage, BadImages, DamagedImage, EmptyImage, NotAnImage, TooManyPixels
 from zstci.config import InputConfig
-from zstci.data import _upright_rgb, to_pixels
+from zstci.images import to_pixels, upright_rgb
 
 __all__ = ["FORMATS", "decode", "decode_all"]
 
@@ -39,7 +39,7 @@ def decode(content: bytes, config: InputConfig, max_pixels: int) -> Tensor:
     with _open(content) as image:
         _check_size(image, config, max_pixels)
         try:
-            upright = _upright_rgb(image)
+            upright = upright_rgb(image)
         except Exception as error:  # on damaged bytes Pillow's plugins raise nearly anything
             raise DamagedImage(f"it is truncated or damaged ({error})") from error
     return to_pixels(upright, config)

@@ -18,11 +18,12 @@ from tqdm import tqdm
 from zstci.classifiers import Scatter
 from zstci.config import Config
 from zstci.data import TaskData, Vectors
-from zstci.devices import resolve
+from zstci.devices import on, resolve
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Watch
 from zstci.prototypes import Prototypes
+from zstci.regularizers import accumulated
 from zstci.reproduce.plan import Plan, Regularized
 from zstci.streams import Stream, take
 from zstci.tensors import flat, nested, write
@@ -50,7 +51,7 @@ def trunk_once(plan: Plan) -> tuple[EmbeddingNet, Stream]:
     tasks = plan.stream.train + plan.stream.test
     if not (plan.resume and path.is_file()):
         device = resolve(config.device)
-        trunk = net.to(device).features
+        trunk = on(net, device).features
         bar = tqdm(tasks, desc=f"{plan.dataset}: {config.net.backbone} features", disable=None)
         features = [embed_all(trunk, task.inputs, config.net.input, device) for task in bar]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def trunk_once(plan: Plan) -> tuple[EmbeddingNet, Stream]:
     stored = load_file(path)
     small = [TaskData(Vectors(stored[str(i)]), task.labels) for i, task in enumerate(tasks)]
     count = len(plan.stream)
-    return net.cpu().on_features(), Stream(tuple(small[:count]), tuple(small[count:]))
+    return net.on_features(), Stream(tuple(small[:count]), tuple(small[count:]))
 
 
 def features_of(
@@ -81,7 +82,7 @@ def features_of(
             old = net
             net, importance = _train(old, stream.train[task - 1], column.config, task, importance)
             found = _measure(old, net, stream, task, column.config, plan.oracle_images)
-            write(path, _pack(found) | flat({"net": net.cpu().state_dict(), **importance}, "state"))
+            write(path, _pack(found) | flat({"net": net.state_dict(), **importance}, "state"))
             yield found
         done()
 
@@ -134,7 +135,8 @@ def _train(
     net = fine_tune(
         old, data.inputs, data.targets, config, task=task, importance=importance, negatives=nothing, watch=Watch()
     )
-    return net, importance_of(net, data.inputs, data.targets, config, task=task, negatives=nothing)
+    fresh = importance_of(net, data.inputs, data.targets, config, task=task, negatives=nothing)
+    return net, accumulated(importance, fresh) if config.train.accumulate else fresh
 
 
 def _measure(
@@ -143,7 +145,7 @@ def _measure(
     device = resolve(config.device)
 
     def embed(which: EmbeddingNet, data: TaskData) -> Tensor:
-        return embed_all(which.to(device), data.inputs, config.net.input, device)
+        return embed_all(on(which, device), data.inputs, config.net.input, device)
 
     current = stream.train[task - 1]
     features = Features(embed(old, current), embed(net, current), current.classes, current.targets)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from zstci.classifiers import CLASSIFIERS
 from zstci.config import Config, InputConfig, NetConfig, TrainConfig, TranslatorConfig, preset
 from zstci.errors import InvalidConfig, UnknownStrategy
-from zstci.reproduce.warmup import warm_weights
 from zstci.regularizers import REGULARIZERS
+from zstci.reproduce.warmup import warm_weights
 from zstci.streams import STREAMS, Stream, load_stream
 
 __all__ = ["ROWS", "Plan", "Regularized", "Start", "make_plan"]
@@ -32,8 +32,12 @@ ROWS: dict[str, dict[str, Any]] = {
 
 # A cold net on scikit-learn's digits: learns within seconds, and drifts so far meanwhile that the gap is plain to see.
 DIGITS = Config(
-    net=NetConfig("resnet32", "none", 64, input=InputConfig(size=8, resize=8, mean=(0.3,) * 3, std=(0.38,) * 3, augment="none")),
-    train=TrainConfig(trainable="all", epochs=20, lr=1e-4, classes_per_batch=2, images_per_class=16, batchnorm="train_first"),
+    net=NetConfig(
+        "resnet32", "none", 64, input=InputConfig(size=8, resize=8, mean=(0.3,) * 3, std=(0.38,) * 3, augment="none")
+    ),
+    train=TrainConfig(
+        trainable="all", epochs=20, lr=1e-4, classes_per_batch=2, images_per_class=16, batchnorm="train_first"
+    ),
     translation=TranslatorConfig(hidden=256, epochs=40, gamma=20.0, beta=10.0, delta=10.0),
     translator="zstci",
     classifier="ncm",

@@ -120,9 +120,7 @@ def _write_csv(plan: Plan, results: Sequence[Result]) -> None:
         table.writerow(["regularizer", "translator", "classifier", "k", "j", "a"])
         for result in results:
             for k, row in enumerate(result.matrix, start=1):
-                table.writerows(
-                    [*_key(result), k, j, f"{value:.4f}"] for j, value in enumerate(row, start=1)
-                )
+                table.writerows([*_key(result), k, j, f"{value:.4f}"] for j, value in enumerate(row, start=1))
     with open(plan.out / "summary.csv", "w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["regularizer", "translator", "classifier", "k", "A", "F", "mean_A"])

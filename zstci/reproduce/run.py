@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -49,10 +50,9 @@ def run(plan: Plan) -> list[Result]:
             measured = list(features_of(plan, column, start, stream, lambda: bar.update(_COST["net"])))
             for row in _rows(plan, column):
                 bar.set_description(f"{plan.dataset} {column.label}: {row}")
-                results += _cell(plan, column, row, measured, lambda row=row: bar.update(_COST.get(row, 1)))
+                results += _cell(plan, column, row, measured, functools.partial(bar.update, _COST.get(row, 1)))
         if "joint" in plan.rows:
-            column = next((c for c in plan.regularizers if c.trains), None)
-            if column is not None:
+            for column in [c for c in plan.regularizers if c.trains][:1]:
                 bar.set_description(f"{plan.dataset}: joint")
                 results += _joint(plan, joint_features(plan, column, start, stream))
     return results
@@ -111,9 +111,7 @@ def _chain(
         yield found, memory, still
 
 
-def _metrics(
-    plan: Plan, column: Regularized, memory: Memory, still: Scatter
-) -> Iterator[tuple[str, Tensor | None]]:
+def _metrics(plan: Plan, column: Regularized, memory: Memory, still: Scatter) -> Iterator[tuple[str, Tensor | None]]:
     shrinkage = column.config.shrinkage
     for name in plan.classifiers:
         yield name, fit_metric(name, memory.scatter, shrinkage)

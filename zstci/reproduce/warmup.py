@@ -41,7 +41,7 @@ def train_warmup(tasks: tuple[TaskData, ...], config: Config, path: Path, epochs
     net = build_net(config.override(**{"net.weights": "none"}).net, config.seed).to(device)
     names = [name for task in tasks for name in task.classes]
     with init_seed(config.seed, "warmup"):
-        softmax = nn.Linear(net.head.in_features, len(names)).to(device)  # type: ignore[arg-type]
+        softmax = nn.Linear(net.head.in_features, len(names)).to(device)
     places = [(task, position) for task in range(len(tasks)) for position in range(len(tasks[task].labels))]
     targets = torch.tensor([names.index(tasks[t].labels[i]) for t, i in places])
     net.trunk.train().requires_grad_(True)
@@ -61,7 +61,7 @@ def train_warmup(tasks: tuple[TaskData, ...], config: Config, path: Path, epochs
             logits = softmax(net.features(torch.cat(pixels).to(device)))
             loss = F.cross_entropy(logits, torch.cat(order).to(device), label_smoothing=0.1)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             schedule.step()
     partial = path.with_suffix(".partial")

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from tests.unit.zstci import tiny
 from zstci import ImageArrays, ImageFiles
 from zstci.config import InputConfig
-from zstci.data import _random_box
+from zstci.images import _random_box
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -9,8 +9,9 @@ from tests.unit.zstci import tiny
 from zstci import ImageArrays, ImageFiles, TaskData, Vectors
 from zstci._torchvision_ops import make_torchvision_importable
 from zstci.config import InputConfig
-from zstci.data import batches, to_pixels
+from zstci.data import batches
 from zstci.errors import InvalidData, LabelMismatch, MixedImages, NotFinite, TooFewImages, UnreadableImage
+from zstci.images import to_pixels
 
 INPUT = InputConfig(size=32, resize=36)
 

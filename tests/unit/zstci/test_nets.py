@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from tests.unit.zstci import tiny
 from zstci.config import InputConfig, NetConfig, preset
-from zstci.data import to_pixels
 from zstci.errors import InvalidConfig, MissingData, UnknownStrategy
+from zstci.images import to_pixels
 from zstci.nets import EmbeddingNet, build_net, choose_trainable
 from zstci.resnet32 import BasicBlock
 
@@ -66,7 +66,7 @@ def test_uint8_pixels_are_normalised_inside_the_net():
 
 def test_the_default_backbone_reads_pixels_minus_127_over_128(default_net):
     pixels = torch.tensor([0, 127, 255, 31], dtype=torch.uint8).view(1, 1, 2, 2).expand(1, 3, 2, 2)
-    recorder = EmbeddingNet(nn.Identity(), nn.Identity(), default_net.mean, default_net.std)
+    recorder = EmbeddingNet(nn.Identity(), nn.Linear(1, 1), default_net.mean, default_net.std)
 
     assert torch.allclose(recorder.features(pixels), (pixels.float() - 127) / 128, atol=1e-6)
 
