@@ -130,38 +130,19 @@ def _translation_loss(
     loss = (before - after).abs().sum() if config.align else before.new_zeros(())
     if config.unify == "off":
         return loss
-    if config.unify == "paper":
-        loss = (
-            loss
-            + config.gamma * batch_hard_triplet(after, labels, config.margin)
-            + config.beta * batch_hard_triplet(before, labels, config.margin)
-        )
-        # The only positives of a prototype are copies of itself, so at the published margin of 0 delta's triplet is 0.
-        if config.margin == 0 or not len(pairs.prototypes):
-            return loss
     chosen = torch.randperm(len(pairs.prototypes), generator=random)[: config.batch_size]
-    prototypes = old(pairs.prototypes[chosen])
-    if config.unify == "paper":
-        return loss + config.delta * batch_hard_triplet(prototypes, chosen, config.margin)
-    everything, every_label = torch.cat([after, before]), torch.cat([labels, labels])
-    loss = loss + (
-        config.gamma * batch_hard_triplet(after, labels, config.margin, prototypes)
-        + config.beta * batch_hard_triplet(before, labels, config.margin, prototypes)
-    )
-    if len(prototypes):
-        # A prototype's own spread is unknown; the mean reach of the new classes stands in as its farthest positive.
-        reach = _mean_reach(everything, every_label)
-        gaps = torch.cdist(prototypes, everything).amin(1)
-        loss = loss + config.delta * (reach - gaps + config.margin).relu().mean()
+    crossing = config.unify == "unified"
+    # The only positives of a prototype are copies of itself, so at the published margin of 0 delta's triplet is always
+    # 0, and prototypes matter only where they are the negatives of others.
+    needed = len(chosen) > 0 and (crossing or config.margin > 0)
+    prototypes = old(pairs.prototypes[chosen]) if needed else before[:0]
+    others = prototypes if crossing else None
+    loss = loss + config.gamma * batch_hard_triplet(after, labels, config.margin, others)
+    loss = loss + config.beta * batch_hard_triplet(before, labels, config.margin, others)
+    if needed and config.margin > 0:
+        everything = torch.cat([after, before]) if crossing else None
+        loss = loss + config.delta * batch_hard_triplet(prototypes, chosen.to(before.device), config.margin, everything)
     return loss
-
-
-def _mean_reach(vectors: Tensor, labels: Tensor) -> Tensor:
-    """Mean distance of samples to their class mean, a constant: prototypes should yield, not the classes shrink."""
-    with torch.no_grad():
-        members = torch.nn.functional.one_hot(labels).to(vectors.dtype)  # [B, C]
-        means = (members.T @ vectors) / members.sum(0).clamp_min(1)[:, None]
-        return (vectors - means[labels]).norm(dim=1).mean()
 
 
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -76,7 +77,7 @@ def _cell(
     if plan.resume and path.is_file():
         for _ in measured:
             done()
-        return [Result(**entry) for entry in json.loads(path.read_text())]
+        return [_result(entry) for entry in json.loads(path.read_text())]
     matrices: dict[str, list[tuple[float, ...]]] = {}
     first: Memory | None = None
     for found, memory, still in _chain(column, row, measured):
@@ -90,6 +91,10 @@ def _cell(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([asdict(result) for result in results]))
     return results
+
+
+def _result(entry: dict[str, Any]) -> Result:
+    return Result(**entry | {"matrix": tuple(tuple(row) for row in entry["matrix"])})
 
 
 def _chain(

@@ -119,14 +119,6 @@ def naive_triplet(vectors: Vectors, labels: list[int], margin: float, negatives:
     return total / len(vectors)
 
 
-def naive_reach(vectors: Vectors, labels: list[int]) -> float:
-    total = 0.0
-    for vector, label in zip(vectors, labels, strict=True):
-        own = [v for v, other in zip(vectors, labels, strict=True) if other == label]
-        total += distance(vector, [sum(column) / len(own) for column in zip(*own, strict=True)])
-    return total / len(vectors)
-
-
 def naive_loss(before: Vectors, after: Vectors, labels: list[int], prototypes: Vectors, c: TranslatorConfig) -> float:
     loss = 0.0
     if c.align:
@@ -136,11 +128,9 @@ def naive_loss(before: Vectors, after: Vectors, labels: list[int], prototypes: V
     negatives = prototypes if c.unify == "unified" else []
     loss += c.gamma * naive_triplet(after, labels, c.margin, negatives)
     loss += c.beta * naive_triplet(before, labels, c.margin, negatives)
-    if c.unify == "unified" and prototypes:
-        everything = after + before
-        reach = naive_reach(everything, labels + labels)
-        gaps = [min(distance(u, v) for v in everything) for u in prototypes]
-        loss += c.delta * sum(max(0.0, reach - gap + c.margin) for gap in gaps) / len(prototypes)
+    if prototypes:
+        everything = after + before if c.unify == "unified" else []
+        loss += c.delta * naive_triplet(prototypes, list(range(len(prototypes))), c.margin, everything)
     return loss
 
 

@@ -1,0 +1,104 @@
+"""`zstci reproduce` on real digits: the paper's claim, the same numbers twice, and the same memory as `learn`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from zstci import learn
+from zstci.metrics import average_accuracy
+from zstci.reproduce import Plan, make_plan, run, write_report
+from zstci.reproduce.nets import features_of, trunk_once
+from zstci.reproduce.plan import ROWS
+from zstci.reproduce.run import Result, _chain
+
+QUICK: dict[str, Any] = {"train.epochs": 2, "translation.epochs": 2}
+FILES = {
+    "accuracy-ncm.png", "accuracy-whitened.png", "accuracy.csv", "forgetting-ncm.png", "forgetting-whitened.png",
+    "gap.png", "matrix-ncm.png", "matrix-whitened.png", "report.json", "report.txt", "summary.csv",
+}  # fmt: skip
+
+
+def digits(out: Path, rows: str, regularizers: str = "finetune", **options: Any) -> Plan:
+    return make_plan("digits", regularizers=regularizers.split(","), rows=rows.split(","), out=out, **options)
+
+
+def last(results: list[Result], row: str, classifier: str = "ncm") -> float:
+    found = next(r for r in results if (r.translator, r.classifier) == (row, classifier))
+    return average_accuracy(found.matrix)[-1]
+
+
+def test_translation_wins_back_what_a_drifting_net_forgets(tmp_path: Path) -> None:
+    results = run(digits(tmp_path, "none,zstci,linear,auto,oracle"))
+
+    assert last(results, "zstci") > last(results, "none") + 8
+    assert last(results, "linear") > last(results, "none") + 12
+    assert last(results, "auto") > last(results, "none") + 12
+    assert last(results, "oracle") > last(results, "none") + 30
+
+
+@pytest.mark.parametrize("trainable", ["all", "head"])
+def test_the_same_command_gives_the_same_bytes(tmp_path: Path, trainable: str) -> None:
+    settings = QUICK | {"train.trainable": trainable}
+    for name in ("one", "two"):
+        plan = digits(tmp_path / name, "none,zstci,unified,auto,oracle,joint", "lwf,ewc", limit=20, overrides=settings)
+        write_report(plan, run(plan))
+
+    for file in ("report.txt", "report.json", "accuracy.csv", "summary.csv"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_run_leaves_text_tables_and_pictures(tmp_path: Path) -> None:
+    plan = digits(tmp_path, "none,linear,joint", "finetune,frozen", limit=10, overrides=QUICK)
+
+    text = write_report(plan, run(plan))
+
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == FILES
+    assert "E-FT+linear" in text
+    assert "joint" in text
+    first = json.loads((tmp_path / "report.json").read_text())["results"][0]
+    assert [len(row) for row in first["matrix"]] == [1, 2, 3, 4, 5]
+    assert first["A"] == pytest.approx([sum(row) / len(row) for row in first["matrix"]])
+
+
+def test_resume_reads_what_is_there_and_only_for_the_same_settings(tmp_path: Path) -> None:
+    before = run(digits(tmp_path, "none", limit=10, overrides=QUICK))
+    cell = next((tmp_path / "cells").glob("*.json"))
+    cell.write_text(cell.read_text().replace('"regularizer": "finetune"', '"regularizer": "from the file"'))
+
+    again = run(digits(tmp_path, "none", limit=10, overrides=QUICK, resume=True))
+    other = run(digits(tmp_path, "none", limit=10, overrides=QUICK | {"train.epochs": 3}, resume=True))
+
+    assert {result.regularizer for result in again} == {"from the file"}
+    assert [result.matrix for result in again] == [result.matrix for result in before]
+    assert {result.regularizer for result in other} == {"finetune"}
+
+
+@pytest.mark.parametrize("row", ["zstci", "linear"])
+def test_reproduce_and_learn_are_the_same_method(tmp_path: Path, row: str) -> None:
+    plan = digits(tmp_path, row, "ewc", limit=12, overrides=QUICK)
+    column = plan.regularizers[0]
+    start, stream = trunk_once(plan)
+    measured = list(features_of(plan, column, start, stream, lambda: None))
+
+    snapshot = None
+    for task, (_, memory, _) in zip(stream.train, _chain(column, row, measured), strict=True):
+        snapshot = learn(snapshot, task, replace(column.config.override(**ROWS[row]), classifier="ncm"))
+        assert torch.equal(snapshot.prototypes.means, memory.prototypes.means)
+        assert torch.equal(snapshot.memory.scatter.matrix, memory.scatter.matrix)
+
+
+def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
+    plan = replace(digits(tmp_path, "zstci,zs", "lwf", tasks=10, limit=4), dataset="cifar100")
+    matrix = tuple(tuple(50.0 for _ in range(k + 1)) for k in range(10))
+
+    text = write_report(plan, [Result("lwf", row, "ncm", matrix) for row in ("zstci", "zs")])
+
+    lines = [line.split() for line in text.splitlines()]
+    assert ["paper", "91.2", "78.8", "77.1", "73.1", "71.1", "62.3", "57.4", "53.2", "49.0", "46.1"] in lines
+    assert ["ours", "-", "paper", *["-"] * 9, "+4.2"] in lines
