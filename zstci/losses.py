@@ -14,8 +14,7 @@ _SMALLEST_SQUARE = 1e-12
 
 def pairwise_distances(left: Tensor, right: Tensor) -> Tensor:
     """Unsquared L2 distance of every pair, [A, D] x [B, D] -> [A, B]."""
-    squares = left.square().sum(1, keepdim=True) + right.square().sum(1) - 2 * left @ right.T
-    return squares.clamp_min(_SMALLEST_SQUARE).sqrt()
+    return _root(_pairwise_squares(left, right))
 
 
 def batch_hard_triplet(anchors: Tensor, labels: Tensor, margin: float = 0.0, negatives: Tensor | None = None) -> Tensor:
@@ -24,11 +23,19 @@ def batch_hard_triplet(anchors: Tensor, labels: Tensor, margin: float = 0.0, neg
     `negatives` [M, D] are further vectors, of other classes than every anchor: the prototypes of old classes, say.
     An anchor that has no negative at all adds 0: there is nothing to keep away from.
     """
-    distances = pairwise_distances(anchors, anchors)  # [B, B]
+    squares = _pairwise_squares(anchors, anchors)  # [B, B]; roots are taken of the chosen ones only
     same = labels[:, None] == labels[None, :]
-    farthest = distances.masked_fill(~same, 0.0).amax(1)  # [B]
-    nearest = distances.masked_fill(same, torch.inf).amin(1)
+    farthest = squares.masked_fill(~same, 0.0).amax(1)  # [B]
+    nearest = squares.masked_fill(same, torch.inf).amin(1)
     if negatives is not None and len(negatives):
-        nearest = torch.minimum(nearest, pairwise_distances(anchors, negatives).amin(1))
+        nearest = torch.minimum(nearest, _pairwise_squares(anchors, negatives).amin(1))
     # relu(-inf) is 0 with gradient 0, so an anchor without negatives drops out by itself.
-    return F.relu(farthest - nearest + margin).mean()
+    return F.relu(_root(farthest) - _root(nearest) + margin).mean()
+
+
+def _pairwise_squares(left: Tensor, right: Tensor) -> Tensor:
+    return left.square().sum(1, keepdim=True) + right.square().sum(1) - 2 * left @ right.T
+
+
+def _root(squares: Tensor) -> Tensor:
+    return squares.clamp_min(_SMALLEST_SQUARE).sqrt()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.benchmarks.measure import Result
 
 __all__ = ["table", "write_report"]
 
-_HEADER = ("", "ours /s", "baseline /s", "ratio", "range", "CPU ratio", "target", "met")
+_HEADER: tuple[str, ...] = ("", "ours /s", "ours, each", "baseline /s", "ratio", "range", "CPU ratio", "target", "met")
 _COLOURS = {"yes": "tab:green", "by CPU time": "tab:olive", "NO": "tab:red", "": "tab:blue"}
 
 
@@ -32,7 +33,9 @@ def write_report(folder: Path, name: str, about: dict[str, object], results: Seq
 
 def table(results: Sequence[Result]) -> str:
     """In markdown, with columns that also line up in a terminal."""
-    rows = [_HEADER, *(_row(result) for result in results)]
+    rows = [_HEADER]
+    for contest, group in groupby(results, key=lambda result: result.contest):
+        rows += [(f"**{contest}**", *[""] * (len(_HEADER) - 1)), *(_row(result) for result in group)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     lines = [
         _line([cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))])
@@ -59,11 +62,13 @@ busy machine it is the one to trust.
 
 
 def _row(result: Result) -> tuple[str, ...]:
+    title = f"{result.duel.title} [{result.duel.unit}]"
     if result.ratio is None or result.baseline_rate is None:
-        return (result.duel.title, _short(result.rate), "", "", "", "", "", "")
+        return (title, _short(result.rate), _duration(1 / result.rate), *[""] * (len(_HEADER) - 3))
     return (
-        f"{result.duel.title} [{result.duel.unit}]",
+        title,
         _short(result.rate),
+        _duration(1 / result.rate),
         _short(result.baseline_rate),
         _short(result.ratio),
         f"{_short(result.lowest)} .. {_short(result.highest)}",
@@ -81,6 +86,13 @@ def _short(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
 
 
 def _plot(path: Path, about: dict[str, object], results: Sequence[Result]) -> None:
@@ -121,7 +133,7 @@ def _panel(axes: Any, title: str, group: Sequence[Result]) -> None:
         )
     if max(ratios) > 5:
         axes.set_xscale("log")
-        axes.set_xlim(left=min(1.0, *ratios), right=4 * max(result.highest or 1 for result in group))
+        axes.set_xlim(left=min(1.0, 0.3 * min(ratios)), right=4 * max(result.highest or 1 for result in group))
     else:
         axes.set_xlim(0, 1.2 * max(1.0, *(result.highest or 0 for result in group)))
     axes.set_yticks(range(len(group)), [result.duel.title for result in group])

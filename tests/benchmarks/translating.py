@@ -25,8 +25,8 @@ _CLASSES, _PER_CLASS = 10, 500
 def translator_steps(folder: Path, quick: bool) -> Contest:
     config = TranslatorConfig(epochs=3 if quick else 4)
     contestants = {"zstci": _training(config), "bare": _bare_training(config, 40 * (config.epochs - 1))}
-    duel = Duel("training step of the zstci translator, batch 128", "zstci", "bare", "steps")
-    return Contest("Translators, for information", contestants, (duel,))
+    duel = Duel("zstci translator, batch 128", "zstci", "bare", "steps")
+    return Contest("Translator training over a bare loop, for information", contestants, (duel,))
 
 
 def sdc(folder: Path, quick: bool) -> Contest:
@@ -45,8 +45,8 @@ def sdc(folder: Path, quick: bool) -> Contest:
             lambda: sdc_by_double_loop(prototypes, images, drift, config.sigma), len(prototypes), seconds
         ),
     }
-    duel = Duel("sdc over a double loop, 20 prototypes, 500 images", "sdc", "double loop", "vectors")
-    return Contest("Translators, for information", contestants, (duel,))
+    duel = Duel("20 prototypes, 500 images, dim 512", "sdc", "double loop", "vectors")
+    return Contest("SDC over a double loop, for information", contestants, (duel,))
 
 
 def fitting(folder: Path, quick: bool) -> Contest:
@@ -67,7 +67,7 @@ def fitting(folder: Path, quick: bool) -> Contest:
             partial(fit_translator, name, pairs, TranslatorConfig(), "bench", Watch()), 1, seconds
         )
     duels.append(Duel("auto over one linear fit, 10 x 500 images, D = 512", "auto", "linear", "fits"))
-    return Contest("Fits, for information", contestants, tuple(duels), most_rounds=7)
+    return Contest("Closed-form fits, for information", contestants, tuple(duels), most_rounds=7)
 
 
 def sdc_by_double_loop(prototypes: Tensor, images: Tensor, drift: Tensor, sigma: float) -> Tensor:
