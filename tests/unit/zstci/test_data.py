@@ -55,11 +55,23 @@ def test_pixels_are_those_of_torchvisions_resize_and_centre_crop(width, height, 
     assert np.array_equal(to_pixels(image, config).permute(1, 2, 0).numpy(), reference(image, config))
 
 
-@given(width=st.integers(1, 90), height=st.integers(1, 90))
+@given(width=st.integers(6, 90), height=st.integers(6, 90))
 def test_pixels_are_torchvisions_for_images_of_any_size(width, height):
     image = noise(width, height)
 
     assert np.array_equal(to_pixels(image, INPUT).permute(1, 2, 0).numpy(), reference(image, INPUT))
+
+
+@pytest.mark.parametrize("size", [(1, 60_000), (60_000, 1)])
+def test_a_strip_is_cut_to_its_middle_before_it_can_fill_the_memory(size):
+    strip = Image.new("RGB", size, "white")
+    strip.paste("red", (size[0] // 2 - 8, size[1] // 2 - 8, size[0] // 2 + 8, size[1] // 2 + 8))
+
+    pixels = to_pixels(strip, InputConfig())
+
+    assert pixels.shape == (3, 224, 224)
+    assert (pixels[0] == 255).all()
+    assert (pixels[1] == 0).all()
 
 
 def test_a_file_and_an_array_of_the_same_image_give_the_same_pixels(tmp_path):

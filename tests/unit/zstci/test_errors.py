@@ -25,7 +25,7 @@ def test_every_error_has_a_code_of_its_own():
 
 
 def test_the_tree_in_the_docstring_is_the_tree_in_the_code():
-    drawn = re.findall(r"^ {4}([│ ├└─]*)([A-Z]\w+)", errors.__doc__ or "", flags=re.MULTILINE)
+    drawn = re.findall(r"^([│ ├└─]*)([A-Z]\w+)(?:  |$)", errors.__doc__ or "", flags=re.MULTILINE)
     parents: list[str] = []
     for branch, name in drawn:
         depth = len(branch) // 4

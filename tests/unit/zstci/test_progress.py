@@ -173,13 +173,14 @@ def test_checkpoints_are_written_at_most_once_in_the_given_time(
 
 
 def test_clearing_removes_checkpoints_and_half_written_ones_only(tmp_path: Path) -> None:
-    trained(1, saving(tmp_path))
-    (tmp_path / "training.safetensors.partial").write_bytes(b"half")
-    (tmp_path / "notes.txt").write_text("mine")
+    for name in ("fine_tuning.safetensors", "translating.safetensors", "fine_tuning.safetensors.partial"):
+        (tmp_path / name).write_bytes(b"")
+    for name in ("weights.safetensors", "notes.txt"):
+        (tmp_path / name).write_text("mine")
 
     Checkpoints(tmp_path).clear()
 
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "weights.safetensors"]
 
 
 def test_without_a_folder_nothing_is_written_and_nothing_breaks(
