@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zstci.errors import UnknownStrategy
+from zstci.errors import InvalidConfig, UnknownStrategy
 from zstci.losses import pairwise_distances
 
 __all__ = ["CLASSIFIERS", "Scatter", "check_classifier", "fit_metric", "nearest"]
@@ -87,6 +87,8 @@ def fit_metric(name: str, scatter: Scatter, shrinkage: float) -> Tensor | None:
 
 def nearest(queries: Tensor, means: Tensor, metric: Tensor | None, k: int = 1) -> tuple[Tensor, Tensor]:
     """The k nearest means of every query: distances and positions, [B, k] each, nearest first."""
+    if k < 1:
+        raise InvalidConfig(f"k must be at least 1, got {k}")
     if metric is not None:
         queries, means = queries @ metric, means @ metric
     distances = pairwise_distances(queries, means)

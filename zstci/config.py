@@ -35,8 +35,8 @@ class InputConfig:
 
     size: int = 224
     resize: int = 256
-    mean: tuple[float, ...] = IMAGENET_MEAN
-    std: tuple[float, ...] = IMAGENET_STD
+    mean: tuple[float, ...] = (127 / 255,) * 3  # what the default backbone was trained with
+    std: tuple[float, ...] = (128 / 255,) * 3
     augment: Augment = "resized_crop"
 
 
@@ -102,7 +102,8 @@ class Config:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        _check_types(self, "")
+        _check_values(self)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -127,12 +128,11 @@ class Config:
         return self.from_dict(tree)
 
 
-def check_positive(config: Config) -> None:
+def _check_values(config: Config) -> None:
     """Refuse what would only fail, or loop for ever, deep inside training."""
     train, translation = config.train, config.translation
     at_least_one = {
         "train.epochs": train.epochs,
-        "train.classes_per_batch": train.classes_per_batch,
         "translation.epochs": translation.epochs,
         "translation.batch_size": translation.batch_size,
         "translation.hidden": translation.hidden,
@@ -170,6 +170,8 @@ def check_positive(config: Config) -> None:
     for name, number in not_negative.items():
         if number < 0:
             raise InvalidConfig(f"{name} must not be negative, got {number}")
+    if train.classes_per_batch < 2:
+        raise InvalidConfig("train.classes_per_batch must be at least 2: a triplet needs a negative")
     if train.images_per_class < 2:
         raise InvalidConfig("train.images_per_class must be at least 2: a triplet needs a positive")
     for name, channels in {"net.input.mean": config.net.input.mean, "net.input.std": config.net.input.std}.items():
@@ -196,6 +198,18 @@ def _build(cls: Any, values: dict[str, Any], prefix: str) -> Any:
             f"unknown setting {prefix}{sorted(unknown)[0]!r}; known ones: {', '.join(prefix + k for k in hints)}"
         )
     return cls(**{name: _coerce(hints[name], value, prefix + name) for name, value in values.items()})
+
+
+def _check_types(settings: Any, prefix: str) -> None:
+    """Settings that were built in Python are held to the same types and names as those that were read."""
+    for name, hint in get_type_hints(type(settings)).items():
+        value = getattr(settings, name)
+        if not dataclasses.is_dataclass(hint):
+            _coerce(hint, value, prefix + name)
+        elif isinstance(value, hint):  # type: ignore[arg-type]
+            _check_types(value, f"{prefix}{name}.")
+        else:
+            raise InvalidConfig(f"{prefix}{name} must be a {hint.__name__}, got {value!r}")  # type: ignore[union-attr]
 
 
 def _coerce(hint: Any, value: Any, name: str) -> Any:
@@ -230,13 +244,9 @@ _PAPER_TRAIN = TrainConfig(
 
 PRESETS: dict[str, Config] = {
     # No training, seconds an update, hard to beat: see the README's table.
-    "default": Config(net=NetConfig(input=InputConfig(mean=(127 / 255,) * 3, std=(128 / 255,) * 3))),
+    "default": Config(),
     # The best of the strategies that do train, on a CPU: a loose LwF and the translator that its own test chooses.
-    "head": Config(
-        net=NetConfig(input=InputConfig(mean=(127 / 255,) * 3, std=(128 / 255,) * 3)),
-        train=TrainConfig(weight=0.1),
-        regularizer="lwf",
-    ),
+    "head": Config(train=TrainConfig(weight=0.1), regularizer="lwf"),
     "paper-cifar100": Config(
         net=NetConfig("resnet32", "none", 512, "normal", input=_CIFAR_INPUT),
         train=replace(_PAPER_TRAIN, batchnorm="train_first"),
@@ -245,7 +255,7 @@ PRESETS: dict[str, Config] = {
         classifier="ncm",
     ),
     "paper-cub": Config(
-        net=NetConfig("resnet18", "pretrained", 512, "normal"),
+        net=NetConfig("resnet18", "pretrained", 512, "normal", input=InputConfig(mean=IMAGENET_MEAN, std=IMAGENET_STD)),
         train=replace(_PAPER_TRAIN, batchnorm="train"),
         translation=TranslatorConfig(gamma=1000.0, epochs=100),
         regularizer="lwf",

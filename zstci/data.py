@@ -38,7 +38,8 @@ class Inputs(Protocol):
 class Vectors:
     """Ready-made features [N, F]: a cached trunk, or embeddings from anywhere else. There is nothing to augment."""
 
-    def __init__(self, values: Tensor) -> None:
+    def __init__(self, values: Any) -> None:
+        values = torch.as_tensor(values)
         if values.ndim != 2:
             raise InvalidData(f"vectors must be [N, F], got shape {list(values.shape)}")
         self.values = values.float()
@@ -92,6 +93,8 @@ class ImageFiles:
     """Images on disk, decoded when they are needed; any size and mode."""
 
     def __init__(self, paths: Sequence[Path | str]) -> None:
+        if isinstance(paths, str | Path):
+            raise InvalidData(f"give a list of paths: ImageFiles([{str(paths)!r}])")
         self.paths = tuple(Path(path) for path in paths)
 
     def __len__(self) -> int:
@@ -133,6 +136,7 @@ class TaskData:
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", tuple(self.labels))
         if len(self.inputs) != len(self.labels):
             raise LabelMismatch(
                 f"{len(self.inputs)} images but {len(self.labels)} labels; give exactly one label for each image"
@@ -196,6 +200,10 @@ def _stack(images: Any) -> np.ndarray[Any, Any]:
         raise NotFinite("the images hold NaN or infinity; remove those images")
     if arrays.dtype != np.uint8:
         raise InvalidData(f"images must be uint8 pixels from 0 to 255, got {arrays.dtype}; scale and convert them")
+    if 0 in arrays.shape[1:]:
+        raise InvalidData(f"images without pixels: shape {list(arrays.shape)}")
+    if arrays.ndim == 3 and arrays.shape[2] in (3, 4):
+        raise MixedImages(f"one image of shape {list(arrays.shape)} where several are expected; give image[None]")
     if arrays.ndim == 3:
         arrays = np.repeat(arrays[..., None], 3, axis=3)
     if arrays.ndim != 4 or arrays.shape[3] != 3:

@@ -22,6 +22,8 @@ def resolve(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise InvalidConfig(f"unknown device {name!r}; use auto, cpu, cuda or cuda:0") from error
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidConfig(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:0")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidConfig(f"device {name!r} is not on this machine; use auto or cpu")
     return device

@@ -78,7 +78,9 @@ def _translate(memory: Memory, features: Features, config: Config, seed: object,
         scatter = memory.scatter
         if config.translation.transport_covariance:
             scatter = scatter.transported(_linear_part(fitted, pairs, config))
-    return Memory(prototypes, scatter, fitted.query, translation={"name": fitted.name, **fitted.details})
+    # Without translation the prototypes stay where they are, so queries must still be brought there.
+    query = memory.query if fitted.name == "none" else fitted.query
+    return Memory(prototypes, scatter, query, translation={"name": fitted.name, **fitted.details})
 
 
 def _linear_part(fitted: Translation, pairs: Pairs, config: Config) -> Tensor:

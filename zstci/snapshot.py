@@ -88,7 +88,7 @@ class Snapshot:
         root = Path(folder)
         manifest = _read_manifest(root)
         serving = _read_tensors(root, SERVING, manifest)
-        config = Config.from_dict(manifest["config"])
+        config = _at_home(Config.from_dict(manifest["config"]))
         net = _restore_net(config, serving)
         dim = net.dim
         prototypes = Prototypes(
@@ -184,6 +184,15 @@ def _read_tensors(root: Path, name: str, manifest: dict[str, Any]) -> dict[str, 
         return load_tensors(content)
     except SafetensorError as error:
         raise CorruptSnapshot(f"{root / name} is no safetensors file ({error})") from error
+
+
+def _at_home(config: Config) -> Config:
+    """A version that was learnt on a GPU serves on a machine without one."""
+    try:
+        resolve(config.device)
+    except InvalidConfig:
+        return config.override(device="auto")
+    return config
 
 
 def _restore_net(config: Config, tensors: dict[str, Tensor]) -> EmbeddingNet:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from zstci import learn
+from zstci.errors import InvalidConfig
 from zstci.metrics import average_accuracy
 from zstci.reproduce import Plan, make_plan, run, write_report
 from zstci.reproduce.nets import features_of, trunk_once
@@ -102,3 +103,34 @@ def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
     lines = [line.split() for line in text.splitlines()]
     assert ["paper", "91.2", "78.8", "77.1", "73.1", "71.1", "62.3", "57.4", "53.2", "49.0", "46.1"] in lines
     assert ["ours", "-", "paper", *["-"] * 9, "+4.2"] in lines
+
+
+def test_one_class_a_task_trains_too(tmp_path: Path) -> None:
+    plan = digits(tmp_path, "none", tasks=10, limit=6, overrides=QUICK)
+    start, stream = trunk_once(plan)
+
+    second = list(features_of(plan, plan.regularizers[0], start, stream, lambda: None))[1]
+
+    assert not torch.equal(second.features.old, second.features.new)
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "settings", "says"),
+    [
+        ("lwf", {"regularizer": "ewc"}, "write --regularizer"),
+        ("lwf", {"seed": 5}, "write --seed"),
+        ("finetune=5", {}, "finetune has no weight"),
+        ("lwf=much", {}, "must be a number"),
+    ],
+)
+def test_settings_that_have_an_option_are_refused(
+    tmp_path: Path, regularizer: str, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        digits(tmp_path, "none", regularizer, overrides=settings)
+
+
+def test_a_weight_can_be_set_for_all(tmp_path: Path) -> None:
+    plan = digits(tmp_path, "none", "lwf,lwf=0.5", overrides={"train.weight": 3.0})
+
+    assert [column.config.train.weight for column in plan.regularizers] == [3.0, 0.5]

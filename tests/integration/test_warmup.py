@@ -10,8 +10,8 @@ import torch
 from tests.pictures import save_digits
 from zstci.config import preset
 from zstci.nets import build_net
-from zstci.reproduce import make_plan
-from zstci.reproduce.warmup import WARM_FILE, train_warmup, warm_weights
+from zstci.reproduce import make_plan, warmup
+from zstci.reproduce.warmup import warm_weights
 from zstci.streams import load_stream
 
 
@@ -22,9 +22,14 @@ def test_a_warm_up_learns_and_the_next_run_starts_from_it(tmp_path: Path, monkey
     stream = load_stream("cifar100", tmp_path, tasks=2, seed=1993)
     config = preset("paper-cifar100")
 
-    train_warmup(stream.train[:1], config, tmp_path / WARM_FILE, epochs=2)
+    monkeypatch.setattr(warmup, "_EPOCHS", 2)
 
-    assert warm_weights(stream, config, tmp_path) == tmp_path / WARM_FILE
+    path = warm_weights(stream, config, tmp_path)
+
+    written = path.read_bytes()
+    path.unlink()
+    assert warm_weights(stream, config, tmp_path).read_bytes() == written
+    assert warm_weights(stream, config.override(seed=7), tmp_path) != path
     plan = make_plan("cifar100", regularizers=["lwf"], rows=["none"], data=tmp_path, tasks=2, out=tmp_path)
     warm = build_net(plan.regularizers[0].config.net, 1993)
     cold = build_net(config.net, 1993)

@@ -69,7 +69,7 @@ def features_of(
     folder = plan.out / "nets" / column.label
     if not plan.resume or not _matches(folder, plan, column):
         _reset(folder, plan, column)
-    net, importance = start, dict[str, dict[str, Tensor]]()
+    net, importance, negatives = start, dict[str, dict[str, Tensor]](), torch.zeros(0, start.dim)
     for task in range(1, len(stream) + 1):
         path = folder / f"task-{task:02d}.safetensors"
         if path.is_file():
@@ -77,13 +77,15 @@ def features_of(
             importance = nested(stored, "state")
             net = copy.deepcopy(start)
             net.load_state_dict(importance.pop("net"))
-            yield _unpack(stored, stream, task)
+            found = _unpack(stored, stream, task)
         else:
             old = net
-            net, importance = _train(old, stream.train[task - 1], column.config, task, importance)
+            net, importance = _train(old, stream.train[task - 1], column.config, task, importance, negatives)
             found = _measure(old, net, stream, task, column.config, plan.oracle_images)
             write(path, _pack(found) | flat({"net": net.state_dict(), **importance}, "state"))
-            yield found
+        # The true means stand in for prototypes, which each translator has its own of: the nets are shared by all.
+        negatives = found.truth.prototypes.means
+        yield found
         done()
 
 
@@ -94,7 +96,7 @@ def joint_features(plan: Plan, column: Regularized, start: EmbeddingNet, stream:
         path.parent.mkdir(parents=True, exist_ok=True)
         whole = TaskData(_Joined(stream), tuple(label for task in stream.train for label in task.labels))
         config = column.config.override(regularizer="finetune")
-        net, _ = _train(start, whole, config, 1, {})
+        net, _ = _train(start, whole, config, 1, {}, torch.zeros(0, start.dim))
         found = _measure(start, net, stream, len(stream), config, plan.oracle_images)
         write(path, _pack(found))
     return _unpack(load_file(path), stream, len(stream))
@@ -127,15 +129,19 @@ class _Joined:
 
 
 def _train(
-    old: EmbeddingNet, data: TaskData, config: Config, task: int, importance: dict[str, dict[str, Tensor]]
+    old: EmbeddingNet,
+    data: TaskData,
+    config: Config,
+    task: int,
+    importance: dict[str, dict[str, Tensor]],
+    negatives: Tensor,
 ) -> tuple[EmbeddingNet, dict[str, dict[str, Tensor]]]:
     if config.regularizer == "frozen":
         return old, importance
-    nothing = torch.zeros(0, old.dim)
     net = fine_tune(
-        old, data.inputs, data.targets, config, task=task, importance=importance, negatives=nothing, watch=Watch()
+        old, data.inputs, data.targets, config, task=task, importance=importance, negatives=negatives, watch=Watch()
     )
-    fresh = importance_of(net, data.inputs, data.targets, config, task=task, negatives=nothing)
+    fresh = importance_of(net, data.inputs, data.targets, config, task=task, negatives=negatives)
     return net, accumulated(importance, fresh) if config.train.accumulate else fresh
 
 
@@ -162,7 +168,9 @@ def fingerprint(plan: Plan, column: Regularized) -> str:
     """What a cached net depends on; translators and classifiers are not among it."""
     config = column.config.to_dict()
     relevant = {name: config[name] for name in ("net", "train", "regularizer", "seed")}
-    relevant["net"] = relevant["net"] | {"weights": Path(relevant["net"]["weights"]).name}
+    weights = Path(relevant["net"]["weights"])
+    if weights.is_file():
+        relevant["net"] |= {"weights": hashlib.sha256(weights.read_bytes()).hexdigest()}
     return _digest(plan, relevant)
 
 

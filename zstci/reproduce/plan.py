@@ -93,6 +93,9 @@ def make_plan(
     for classifier in classifiers:
         if classifier not in CLASSIFIERS:
             raise UnknownStrategy("classifier", classifier, CLASSIFIERS)
+    taken = sorted(set(overrides or {}) & {"regularizer", "translator", "classifier", "seed"})
+    if taken:
+        raise InvalidConfig(f"{taken[0]} has an option of its own; write --{taken[0]} instead of --set")
     out.mkdir(parents=True, exist_ok=True)
     stream = load_stream(dataset, data, tasks or (5 if dataset == "digits" else 10), seed, limit)
     config = replace(_config(dataset), seed=seed).override(**(overrides or {}))
@@ -113,7 +116,7 @@ def make_plan(
 
 def _config(dataset: str) -> Config:
     """CUB is measured with what the product uses: the default backbone, not the paper's ResNet-18."""
-    cub = replace(preset("head"), translation=preset("paper-cub").translation)
+    cub = replace(preset("head"), train=TrainConfig(), translation=preset("paper-cub").translation)
     return {"cifar100": preset("paper-cifar100"), "cub": cub, "digits": DIGITS}[dataset]
 
 
@@ -125,4 +128,8 @@ def _regularized(spec: str, config: Config) -> Regularized:
         value = float(weight) if weight else None
     except ValueError as error:
         raise InvalidConfig(f"the weight in {spec!r} must be a number, such as {name}=0.1") from error
+    if value is None:
+        return Regularized(spec, config.override(regularizer=name))
+    if name in ("frozen", "finetune"):
+        raise InvalidConfig(f"{name} has no weight; write --regularizer {name}")
     return Regularized(spec, config.override(**{"regularizer": name, "train.weight": value}))

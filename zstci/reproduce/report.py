@@ -119,15 +119,22 @@ def _write_csv(plan: Plan, results: Sequence[Result]) -> None:
         table = csv.writer(file)
         table.writerow(["regularizer", "translator", "classifier", "k", "j", "a"])
         for result in results:
-            for k, row in enumerate(result.matrix, start=1):
+            for k, row in enumerate(result.matrix, start=_first_k(plan, result)):
                 table.writerows([*_key(result), k, j, f"{value:.4f}"] for j, value in enumerate(row, start=1))
     with open(plan.out / "summary.csv", "w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["regularizer", "translator", "classifier", "k", "A", "F", "mean_A"])
+        table.writerow(["regularizer", "translator", "classifier", "k", "A", "A_by_class", "F", "mean_A"])
+        sizes = [len(task.classes) for task in plan.stream.train]
         for result in results:
-            pairs = zip(average_accuracy(result.matrix), average_forgetting(result.matrix), strict=True)
-            for k, (a, f) in enumerate(pairs, start=1):
-                table.writerow([*_key(result), k, f"{a:.4f}", f"{f:.4f}", f"{mean_accuracy(result.matrix[:k]):.4f}"])
+            columns = (average_accuracy, lambda m: weighted_accuracy(m, sizes), average_forgetting)
+            rows = zip(*(measure(result.matrix) for measure in columns), strict=True)
+            for k, values in enumerate(rows, start=_first_k(plan, result)):
+                table.writerow([*_key(result), k, *(f"{v:.4f}" for v in (*values, mean_accuracy(result.matrix[:k])))])
+
+
+def _first_k(plan: Plan, result: Result) -> int:
+    """A joint row has one line only, that after all tasks."""
+    return len(plan.stream) if result.regularizer == "joint" else 1
 
 
 def _key(result: Result) -> tuple[str, str, str]:

@@ -53,7 +53,7 @@ def run(plan: Plan) -> list[Result]:
                 bar.set_description(f"{plan.dataset} {column.label}: {row}")
                 results += _cell(plan, column, row, measured, functools.partial(bar.update, _COST.get(row, 1)))
         if "joint" in plan.rows:
-            for column in [c for c in plan.regularizers if c.trains][:1]:
+            for column in [c for c in plan.regularizers if c.trains][:1]:  # a frozen net is its own joint
                 bar.set_description(f"{plan.dataset}: joint")
                 results += _joint(plan, joint_features(plan, column, start, stream))
     return results
@@ -89,7 +89,9 @@ def _cell(
     if row != "oracle" and first is not None:
         _write_gap(path.with_suffix(".safetensors"), measured[-1], first, memory)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(result) for result in results]))
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps([asdict(result) for result in results]))
+    partial.replace(path)
     return results
 
 

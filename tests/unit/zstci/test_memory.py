@@ -86,7 +86,7 @@ def test_every_task_starts_where_the_one_before_ended(steps: list[tuple[str, boo
             pairs = Pairs(by_hand(before, task.old), task.new, task.targets, means[strangers])
             fitted = fit_translator(translator, pairs, TINY.translation, number, Watch())
             means, hops = fitted.old(means), hops + int(fitted.name != "none")
-            query = fitted.query
+            query = before.query if fitted.name == "none" else fitted.query
         else:
             query = None if moved else before.query
         expected = {name: (means[i], int(hops[i])) for i, name in enumerate(before.prototypes.ids)}
@@ -268,3 +268,13 @@ def test_the_record_says_what_was_done_and_progress_reaches_its_end() -> None:
     assert after.translation["chosen"] == after.translation["name"]
     assert {"residual", "left_out_error", "left_out_error_none"} <= set(after.translation)
     assert reports[-1] == Progress("reprojecting", 1.0)
+
+
+def test_none_after_zstci_keeps_queries_in_the_space_where_the_prototypes_stayed() -> None:
+    memory = learnt(Memory.empty(DIM), features(0, "ab", moved=True), "none", True)
+    translated = learnt(memory, features(1, "cd", moved=True), "zstci", True)
+
+    untouched = learnt(translated, features(2, "ef", moved=True), "none", True)
+
+    assert untouched.query is translated.query
+    assert torch.equal(untouched.prototypes.means[:4], translated.prototypes.means)
