@@ -13,6 +13,9 @@ from zstci.errors import InvalidData
 __all__ = ["Prototypes", "class_means"]
 
 
+_CHUNK = 1024  # means at a time: what a translator holds in between stays in the cache
+
+
 @dataclass(frozen=True)
 class Prototypes:
     """`means` [C, D] live in the common space of the snapshot; `hops` counts the translations each has been through."""
@@ -34,7 +37,8 @@ class Prototypes:
         """Every mean moved by a translator. The mean is translated, never re-normalised."""
         if not len(self):
             return self
-        return replace(self, means=translate(self.means), hops=self.hops + 1)
+        moved = torch.cat([translate(part) for part in self.means.split(_CHUNK)])
+        return replace(self, means=moved, hops=self.hops + 1)
 
     def merged(self, ids: Iterable[str], means: Tensor, counts: Tensor) -> Prototypes:
         """New classes appended; a known class moves to the mean of all its images, weighted by how many there were."""

@@ -192,12 +192,16 @@ def _left_out_errors(options: list[Option], pairs: Pairs, seed: object, watch: W
 def ridge_errors(old: Tensor, new: Tensor, ridges: Sequence[float]) -> list[float]:
     """The same for `linear`, each image left out alone, for all ridges at once and in closed form: what is left of an
     image's drift after a fit on all, divided by 1 - leverage, is what would be left after a fit without it."""
-    drift = (new - old).double()
-    left, scales, _ = torch.linalg.svd(old.double(), full_matrices=False)  # [N, r], [r]
+    x, drift = old.double(), (new - old).double()
+    # The singular vectors and squared values of x, from the smaller of its two products.
+    few = len(x) <= x.shape[1]
+    squares, vectors = torch.linalg.eigh(x @ x.T if few else x.T @ x)  # [r]
+    squares = squares.clamp_min(float(squares.max()) * 1e-15)
+    left = vectors if few else x @ vectors / squares.sqrt()  # [N, r]
     inside = left.T @ drift  # [r, D]
     errors = []
     for ridge in ridges:
-        shrink = scales.square() / (scales.square() + ridge)
+        shrink = squares / (squares + ridge)
         leverage = (left.square() * shrink).sum(1, keepdim=True)  # [N, 1]
         missed = (drift - (left * shrink) @ inside) / (1 - leverage)
         errors.append(float(missed.square().sum()) / len(old))
