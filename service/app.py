@@ -11,7 +11,9 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from service import logs
-from service.api import classes, health, queries, versions
+from service.api import classes, health, metrics, queries, updates, versions
+from service.api.docs import add_docs
+from service.api.incoming import clear_leftovers
 from service.api.openapi import document
 from service.api.problems import add_handlers
 from service.api.request_id import RequestId
@@ -24,15 +26,29 @@ logger = logging.getLogger(__name__)
 
 _DESCRIPTION = """\
 Classifies images by the nearest class mean in an embedding space, and keeps learning new classes without keeping any
-image. Learn the first classes with `zstci learn DIR`, a folder of `class-name/image.jpg`; then
+image.
 
-    curl --data-binary @photo.jpg http://127.0.0.1:8000/v1/classify
+1. **Add classes**: a zip or tar of `class-name/image.jpg`, two images a class or more. The answer says where to watch.
 
-Every answer says which version it is from (`X-Model-Version`). A new version replaces net, translator, class means and
-index at once; a request that has begun ends on the version it began with.
+        tar -c -C birds . | curl -F archive=@- localhost:8000/v1/updates
+
+2. **Ask**: send an image, get the nearest classes.
+
+        curl --data-binary @photo.jpg localhost:8000/v1/classify
+
+3. **Add more** whenever you like. Queries go on meanwhile, and the new version replaces net, translator, class means
+   and index at once; a request that has begun ends on the version it began with (`X-Model-Version`).
+4. **Roll back** with `POST /v1/versions/{number}/activate`.
 
 Errors are `application/problem+json` (RFC 9457). Rely on `code`; the sentences may change.
 """
+_TAGS = [
+    {"name": "queries", "description": "Ask about images."},
+    {"name": "updates", "description": "Add classes, watch and cancel."},
+    {"name": "classes", "description": "What is known."},
+    {"name": "versions", "description": "What was known when, and which version answers."},
+    {"name": "health", "description": "For probes and monitoring."},
+]
 
 
 def from_environment() -> FastAPI:
@@ -46,20 +62,30 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        clear_leftovers(settings)
         await _refresh(parts)
         following = asyncio.create_task(_follow(parts))
         yield
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
-        parts.pool.shutdown()
+        await asyncio.to_thread(parts.close)
 
-    app = FastAPI(title="zstci", version=version("zstci"), description=_DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(
+        title="zstci",
+        version=version("zstci"),
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        openapi_tags=_TAGS,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.parts = parts
     app.add_middleware(RequestId)
     add_handlers(app)
-    for router in (queries.router, classes.router, versions.router, health.router):
-        app.include_router(router)
+    for noun in (queries, updates, classes, versions, health, metrics):
+        app.include_router(noun.router)
+    add_docs(app)
     document(app)
     return app
 
@@ -73,7 +99,7 @@ async def _follow(parts: Parts) -> None:
 
 async def _refresh(parts: Parts) -> None:
     try:
-        await asyncio.to_thread(parts.publisher.refresh)
+        await asyncio.to_thread(parts.follower.refresh)
     except Exception:
         # Answering from the version at hand beats not answering; the next poll tries again.
         logger.exception("Active version not read", extra={"action": "active_not_read"})

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from service.config import Settings
-from service.serving.live import LiveModel, ModelSlot
-from service.serving.pool import make_pool
+from service.serving.live import ModelSlot
+from service.serving.pool import Gate, make_pool
+from service.storage.artifacts import Artifacts, artifacts_url
+from service.storage.database import Database, database_url
+from service.storage.jobs import Jobs, migrate_jobs
+from service.storage.migrate import require_current, upgrade
+from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
-from service.usecases.publish import Publisher
+from service.usecases.change_classes import ClassChanger
+from service.usecases.follow import Follower
+from service.usecases.purge import Purger
+from service.usecases.run_update import UpdateRunner
+from service.usecases.submit_update import Submitter
 
-__all__ = ["Parts", "assemble", "load_active"]
+__all__ = ["Parts", "WorkerParts", "assemble", "assemble_worker", "migrate", "prepare_database"]
 
 
 @dataclass(frozen=True)
@@ -19,19 +29,88 @@ class Parts:
     """What one API process is made of."""
 
     settings: Settings
-    store: VersionStore
+    database: Database
+    updates: UpdateStore
+    versions: VersionStore
+    artifacts: Artifacts
+    jobs: Jobs
     slot: ModelSlot
-    publisher: Publisher
+    follower: Follower
+    submitter: Submitter
+    changer: ClassChanger
+    purger: Purger
     pool: ThreadPoolExecutor
+    gate: Gate
+    uploads: Gate
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        self.jobs.close()
+        self.database.close()
+
+
+@dataclass(frozen=True)
+class WorkerParts:
+    """What a worker process is made of."""
+
+    updates: UpdateStore
+    versions: VersionStore
+    artifacts: Artifacts
+    jobs: Jobs
+    runner: UpdateRunner
+    purger: Purger
 
 
 def assemble(settings: Settings) -> Parts:
-    store, slot = VersionStore(settings.home), ModelSlot()
-    return Parts(settings, store, slot, Publisher(store, slot), make_pool(settings.threads))
+    database, artifacts = _storage(settings)
+    updates, versions, jobs, slot = UpdateStore(database), VersionStore(database), Jobs(settings), ModelSlot()
+    return Parts(
+        settings,
+        database,
+        updates,
+        versions,
+        artifacts,
+        jobs,
+        slot,
+        Follower(versions, artifacts, slot),
+        Submitter(updates, versions, artifacts, jobs, settings),
+        ClassChanger(versions, artifacts, settings),
+        Purger(updates, versions, artifacts, settings),
+        make_pool(settings.serve_threads),
+        Gate(settings.max_queue),
+        Gate(settings.max_uploads),
+    )
 
 
-def load_active(settings: Settings) -> LiveModel:
-    """The active version, in this process."""
-    store = VersionStore(settings.home)
-    number = store.require_active()
-    return LiveModel.load(store.folder(number), number)
+def assemble_worker(settings: Settings, shutting_down: threading.Event) -> WorkerParts:
+    database, artifacts = _storage(settings)
+    require_current(database)
+    updates, versions = UpdateStore(database), VersionStore(database)
+    runner = UpdateRunner(updates, versions, artifacts, settings, shutting_down)
+    purger = Purger(updates, versions, artifacts, settings)
+    return WorkerParts(updates, versions, artifacts, Jobs(settings), runner, purger)
+
+
+def migrate(settings: Settings) -> None:
+    """Our own tables and the job queue's, to what this program needs."""
+    settings.home.mkdir(parents=True, exist_ok=True)
+    upgrade(database_url(settings))
+    migrate_jobs(settings)
+
+
+def prepare_database(settings: Settings) -> None:
+    """SQLite belongs to this service alone, so it is brought up to date by itself; a Postgres is somebody's, who
+    decides when its tables change."""
+    if database_url(settings).startswith("sqlite"):
+        migrate(settings)
+        return
+    database = Database(database_url(settings))
+    try:
+        require_current(database)
+    finally:
+        database.close()
+
+
+def _storage(settings: Settings) -> tuple[Database, Artifacts]:
+    (settings.home / "work").mkdir(parents=True, exist_ok=True)
+    return Database(database_url(settings)), Artifacts(artifacts_url(settings), settings.home / "cache")

@@ -18,16 +18,31 @@ _MEBIBYTE = 2**20
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
-    home: Path = Field(default=Path("zstci-data"), description="Folder of the versions and of unfinished work")
-    host: str = Field(default="127.0.0.1", description="Address that `zstci serve` listens on")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port that `zstci serve` listens on; 0: a free one")
-    max_image_bytes: int = Field(default=20 * _MEBIBYTE, gt=0, description="Largest image in a query, in bytes")
+    home: Path = Field(default=Path("zstci-data"), description="Folder of the database, of all files and of work")
+    database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite in the home")
+    artifacts_url: str = Field(default="", description="Versions and uploads: folder or fsspec URL; empty: in the home")
+    host: str = Field(default="127.0.0.1", description="Address that the API listens on")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port that the API listens on; 0: a free one")
+    url: str = Field(default="http://127.0.0.1:8000", description="The service that commands such as `zstci add` ask")
+    max_image_bytes: int = Field(default=20 * _MEBIBYTE, gt=0, description="Largest single image, in bytes")
     # Pillow refuses anything above about 179 million pixels by itself.
-    max_pixels: int = Field(default=50_000_000, gt=0, le=178_000_000, description="Most pixels of an image in a query")
+    max_pixels: int = Field(default=50_000_000, gt=0, le=178_000_000, description="Most pixels of a single image")
     max_images: int = Field(default=64, gt=0, description="Most images in one query")
     max_request_bytes: int = Field(default=100 * _MEBIBYTE, gt=0, description="Largest body of a query, in bytes")
-    poll_seconds: float = Field(default=1.0, gt=0, description="How often a server looks for a newly activated version")
-    threads: int = Field(default=0, ge=0, description="Queries computed at the same time; 0: one for each core")
+    max_upload_bytes: int = Field(default=4096 * _MEBIBYTE, gt=0, description="Largest update, in bytes")
+    max_upload_images: int = Field(default=200_000, gt=0, description="Most images in one update")
+    max_classes: int = Field(default=10_000, gt=0, description="Most classes in one update")
+    max_queue: int = Field(default=128, gt=0, description="Queries that wait or run; one more is answered 503")
+    max_uploads: int = Field(default=4, gt=0, description="Uploads received at once; one more is answered 503")
+    max_waiting: int = Field(
+        default=100, gt=0, description="Updates that wait for the worker; one more is answered 503"
+    )
+    max_attempts: int = Field(default=3, gt=0, description="How often an update that broke down is begun anew")
+    poll_seconds: float = Field(default=1.0, gt=0, le=60, description="How often a server looks for a new version")
+    serve_threads: int = Field(default=0, ge=0, description="Queries computed at the same time; 0: one for each core")
+    train_threads: int = Field(default=0, ge=0, description="Threads of the worker; 0: half of the cores")
+    worker_id: str = Field(default="worker-1", description="Name of a worker; each of several needs its own")
+    default_preset: str = Field(default="default", description="Preset of the first update, unless it names one")
 
 
 def load_settings() -> Settings:

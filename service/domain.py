@@ -3,34 +3,180 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-__all__ = ["Answer", "Facts", "Prediction", "Version"]
+__all__ = [
+    "Active",
+    "Answer",
+    "Event",
+    "EventKind",
+    "Facts",
+    "Failure",
+    "Prediction",
+    "RejectedImage",
+    "Report",
+    "Stage",
+    "State",
+    "Update",
+    "UpdateOptions",
+    "Upload",
+    "UploadedImage",
+    "Version",
+    "VersionKind",
+]
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+Stage = Literal[
+    "queued",
+    "validating",
+    "embedding",
+    "fine_tuning",
+    "translating",
+    "reprojecting",
+    "evaluating",
+    "publishing",
+    "ended",
+]
+EventKind = Literal["state", "progress", "metric", "done"]
+VersionKind = Literal["update", "instant", "delete"]  # what made it: an update, its instant part, the end of a class
+ENDED: tuple[State, ...] = ("succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about a version when it is made. `parent` is 0 for the first one."""
+    """What is known about a version when it is made."""
 
-    parent: int
-    created_at: str  # ISO 8601, UTC
     seconds: float  # that learning it took
     task: int
     classes: int
-    added: tuple[str, ...]  # classes that its parent did not have
+    added: tuple[str, ...]  # names of the classes that its parent did not have
     images: int  # that it was learnt from; none of them is kept
     backbone: str
     regularizer: str
     translator: str
     classifier: str
+    engine: str  # what computes its embeddings: onnx or torch
     translation: dict[str, float | str] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)  # on the held-out part of its upload
 
 
 @dataclass(frozen=True)
 class Version:
     number: int
-    facts: Facts
-    sha256: str  # of the manifest, which holds those of the files
+    parent: int | None
+    kind: VersionKind
+    bundle: str  # where its files are: a key of the artifacts
+    created_at: str  # ISO 8601, UTC
+    sha256: str  # of its manifest, which holds those of the files
     bytes: int
+    facts: Facts
+    update_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Active:
+    """What every API process polls: the version that answers, and a count of the changes of names."""
+
+    version: int | None
+    names_revision: int
+
+
+@dataclass(frozen=True)
+class UploadedImage:
+    """`name` is as it was sent, `file` where it lies in the upload's folder: names of strangers never become paths."""
+
+    name: str
+    class_name: str
+    file: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class RejectedImage:
+    name: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Upload:
+    images: tuple[UploadedImage, ...]
+    rejected: tuple[RejectedImage, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """In first-seen order."""
+        return tuple(dict.fromkeys(image.class_name for image in self.images))
+
+
+@dataclass(frozen=True)
+class UpdateOptions:
+    """What a caller may choose. None: as the preset says, or as the active version was learnt."""
+
+    preset: str | None = None
+    regularizer: str | None = None
+    translator: str | None = None
+    classifier: str | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)  # dotted settings, such as train.epochs
+    on_bad_image: Literal["reject", "skip"] = "reject"
+    on_existing_class: Literal["reject", "merge"] = "reject"
+    activate: Literal["auto", "manual"] = "auto"
+    instant: bool = False
+    holdout: float = 0.2
+
+
+@dataclass(frozen=True)
+class Failure:
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Update:
+    id: str
+    state: State
+    stage: Stage
+    progress: float  # of the whole update, 0 to 1
+    eta_seconds: float | None
+    attempt: int  # how often work on it has begun
+    options: UpdateOptions
+    classes: tuple[str, ...]  # names in the upload
+    images: int
+    rejected: tuple[RejectedImage, ...]
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    parent: int | None = None  # the version it was learnt on top of
+    version: int | None = None  # the version it made
+    instant_version: int | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    error: Failure | None = None
+    cancel_requested: bool = False
+    purged_at: str | None = None  # when its images were deleted
+    receipt: dict[str, Any] = field(default_factory=dict)  # what was deleted: number, bytes and digest, no image
+
+
+@dataclass(frozen=True)
+class Report:
+    """One step of progress, as the worker tells it."""
+
+    stage: Stage
+    progress: float
+    eta_seconds: float | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    id: int
+    update_id: str
+    attempt: int
+    kind: EventKind
+    data: dict[str, Any]
+    created_at: str
 
 
 @dataclass(frozen=True)

@@ -2,55 +2,97 @@
 
 ZstciError
 └── ServiceError
-    ├── BadImage               one image of a query cannot be used
+    ├── BadImage               one image cannot be used
     │   ├── EmptyImage         0 bytes
     │   ├── NotAnImage         no format that is read here
     │   ├── DamagedImage       truncated or broken inside
-    │   └── TooManyPixels      would cost too much memory to open
+    │   ├── TooManyPixels      would cost too much memory to open
+    │   └── ImageTooLarge      more bytes than one image may have
     ├── BadImages              which images of a query are bad, and why
-    ├── TooLarge               more bytes than a query may have
-    ├── TooManyImages          more images than a query may have
+    ├── TooLarge               more bytes than a body may have
+    ├── TooManyImages          more images than one request may have
+    ├── TooManyClasses         more classes than one update may have
     ├── UnsupportedMediaType   neither an image nor a form of images
-    ├── InvalidForm            a multipart body that cannot be read, or holds no image
+    ├── InvalidForm            a multipart body that cannot be read, or lacks something
+    ├── InvalidOption          a field of an update that has no such value
+    ├── BadUpload              the images of an update cannot be learnt from as they are
+    │   ├── BadArchive         no zip or tar, or a damaged or unsafe one
+    │   ├── WrongLayout        not class-name/image.jpg
+    │   ├── DuplicateImage     the same name twice
+    │   ├── BadClassName       a name that cannot be shown safely
+    │   └── RejectedImages     images that cannot be used, each with its reason
     ├── InvalidPrecondition    an If-Match that is no version
+    ├── IdempotencyMismatch    a key that was used for something else
     ├── VersionChanged         somebody else was faster
+    ├── VersionNotLoaded       a version that exists, but does not answer any more
     ├── UnknownVersion
     ├── UnknownClass
+    ├── UnknownUpdate
+    ├── ClassExists            an update for new classes names a known one
+    ├── NameTaken              a rename to the name of another class
+    ├── LastClass              the only class cannot be deleted
+    ├── UpdateEnded            there is nothing left to cancel
     ├── NoClassesYet           nothing has been learnt yet
-    ├── AlreadyLearning        another process learns in the same home
-    └── DamagedHome            the folder of versions holds something that is not ours
+    ├── Busy                   too much at once; comes with Retry-After
+    ├── DatabaseUnreachable
+    ├── DatabaseBehind         its tables are older than this program
+    ├── StorageFull            no room on the disk
+    ├── CorruptBundle          a version's files are damaged or incomplete
+    └── ServiceUnreachable     the command line found no service at its address
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from service.domain import RejectedImage
 from zstci.errors import ZstciError
 
 __all__ = [
-    "AlreadyLearning",
+    "BadArchive",
+    "BadClassName",
     "BadImage",
     "BadImages",
-    "DamagedHome",
+    "BadUpload",
+    "Busy",
+    "ClassExists",
+    "CorruptBundle",
     "DamagedImage",
+    "DatabaseBehind",
+    "DatabaseUnreachable",
+    "DuplicateImage",
     "EmptyImage",
+    "IdempotencyMismatch",
+    "ImageTooLarge",
     "InvalidForm",
+    "InvalidOption",
     "InvalidPrecondition",
+    "LastClass",
+    "NameTaken",
     "NoClassesYet",
     "NotAnImage",
+    "RejectedImages",
     "ServiceError",
+    "ServiceUnreachable",
+    "StorageFull",
     "TooLarge",
+    "TooManyClasses",
     "TooManyImages",
     "TooManyPixels",
     "UnknownClass",
+    "UnknownUpdate",
     "UnknownVersion",
     "UnsupportedMediaType",
+    "UpdateEnded",
     "VersionChanged",
+    "VersionNotLoaded",
+    "WrongLayout",
 ]
 
 
 class ServiceError(ZstciError):
     code, status, title = "internal_error", 500, "Something broke inside"
+    retry_after: int | None = None  # seconds, for those that pass by themselves
 
 
 class BadImage(ServiceError):
@@ -73,6 +115,10 @@ class TooManyPixels(BadImage):
     code, title = "too_many_pixels", "An image has too many pixels"
 
 
+class ImageTooLarge(BadImage):
+    code, title = "image_too_large", "An image has too many bytes"
+
+
 class BadImages(ServiceError):
     """All bad images of one query at once, by position. Takes over the code when all are bad in the same way."""
 
@@ -92,23 +138,73 @@ class TooLarge(ServiceError):
 
 
 class TooManyImages(ServiceError):
-    code, status, title = "too_many_images", 413, "Too many images in one query"
+    code, status, title = "too_many_images", 413, "Too many images at once"
+
+
+class TooManyClasses(ServiceError):
+    code, status, title = "too_many_classes", 413, "Too many classes at once"
 
 
 class UnsupportedMediaType(ServiceError):
-    code, status, title = "unsupported_media_type", 415, "Send an image, or a form of images"
+    code, status, title = "unsupported_media_type", 415, "This content type is not read here"
 
 
 class InvalidForm(ServiceError):
     code, status, title = "invalid_form", 400, "The form cannot be read"
 
 
+class InvalidOption(ServiceError):
+    code, status, title = "invalid_option", 422, "An option has no such value"
+
+
+class BadUpload(ServiceError):
+    code, status, title = "bad_upload", 422, "The upload cannot be learnt from"
+
+
+class BadArchive(BadUpload):
+    code, title = "bad_archive", "The archive cannot be used"
+
+
+class WrongLayout(BadUpload):
+    code, title = "wrong_layout", "Images must lie in class-name/image.jpg"
+
+
+class DuplicateImage(BadUpload):
+    code, title = "duplicate_image", "The same name is there twice"
+
+
+class BadClassName(BadUpload):
+    code, title = "bad_class_name", "A class cannot have this name"
+
+
+class RejectedImages(BadUpload):
+    """Every bad image of an upload, by its name in it."""
+
+    code, title = "rejected_images", "Some images cannot be used"
+
+    def __init__(self, rejected: Sequence[RejectedImage]) -> None:
+        self.rejected = tuple(rejected)
+        first = self.rejected[0]
+        super().__init__(
+            f"{len(self.rejected)} images cannot be used (the first is {first.name}: {first.detail}); mend or remove "
+            "them, or send on_bad_image=skip to go on without them. Nothing was kept."
+        )
+
+
 class InvalidPrecondition(ServiceError):
     code, status, title = "invalid_if_match", 400, "If-Match is no version"
 
 
+class IdempotencyMismatch(ServiceError):
+    code, status, title = "idempotency_mismatch", 422, "This Idempotency-Key was used for something else"
+
+
 class VersionChanged(ServiceError):
     code, status, title = "version_changed", 412, "Another version is active by now"
+
+
+class VersionNotLoaded(ServiceError):
+    code, status, title = "version_not_loaded", 409, "This version does not answer any more"
 
 
 class UnknownVersion(ServiceError):
@@ -119,16 +215,54 @@ class UnknownClass(ServiceError):
     code, status, title = "unknown_class", 404, "No such class"
 
 
+class UnknownUpdate(ServiceError):
+    code, status, title = "unknown_update", 404, "No such update"
+
+
+class ClassExists(ServiceError):
+    code, status, title = "class_exists", 409, "A class of this name exists"
+
+
+class NameTaken(ServiceError):
+    code, status, title = "name_taken", 409, "Another class has this name"
+
+
+class LastClass(ServiceError):
+    code, status, title = "last_class", 409, "The only class cannot be deleted"
+
+
+class UpdateEnded(ServiceError):
+    code, status, title = "update_ended", 409, "The update has ended"
+
+
 class NoClassesYet(ServiceError):
     code, status, title = "no_classes_yet", 503, "Nothing has been learnt yet"
 
     def __init__(self) -> None:
-        super().__init__("no classes yet: run zstci learn DIR")
+        super().__init__("no classes yet: add some with zstci add DIR, or POST /v1/updates")
 
 
-class AlreadyLearning(ServiceError):
-    code, status, title = "already_learning", 409, "Another update is at work"
+class Busy(ServiceError):
+    code, status, title = "busy", 503, "Too much at once"
+    retry_after = 1
 
 
-class DamagedHome(ServiceError):
-    code, title = "damaged_home", "The folder of versions is damaged"
+class DatabaseUnreachable(ServiceError):
+    code, status, title = "database_unreachable", 503, "The database does not answer"
+    retry_after = 5
+
+
+class DatabaseBehind(ServiceError):
+    code, status, title = "database_behind", 503, "The database's tables are older than this program"
+
+
+class StorageFull(ServiceError):
+    code, status, title = "storage_full", 507, "No room left"
+
+
+class CorruptBundle(ServiceError):
+    code, title = "corrupt_bundle", "A version's files are damaged"
+
+
+class ServiceUnreachable(ServiceError):
+    code, title = "service_unreachable", "No service there"

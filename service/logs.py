@@ -20,4 +20,6 @@ def configure() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_KeyValues("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it tells of every build that it does not find
+    # They tell of every build that they do not find, every context, every request: nothing that anyone asked for.
+    for talkative in ("faiss.loader", "alembic", "dbos", "httpx"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import io
+import tarfile
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,16 @@ def save_digits(folder: Path, classes: Sequence[int], count: int = 6, skip: int 
         for number, image in enumerate(_scans(digit)[skip : skip + count]):
             image.resize((size, size), Image.Resampling.NEAREST).save(target / f"{number}.png")
     return folder
+
+
+def archive(classes: Sequence[int], count: int = 6, skip: int = 0, size: int = 8) -> bytes:
+    """The same as a tar: `digit-3/0.png` and so on."""
+    with tempfile.TemporaryDirectory() as folder, io.BytesIO() as buffer:
+        save_digits(Path(folder), classes, count, skip, size)
+        with tarfile.open(fileobj=buffer, mode="w") as packed:
+            for path in sorted(Path(folder).rglob("*.png")):
+                packed.add(path, str(path.relative_to(folder)))
+        return buffer.getvalue()
 
 
 def picture(digit: int, number: int = 0) -> bytes:

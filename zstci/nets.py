@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from zstci.errors import InvalidConfig, MissingData, UnknownStrategy
 from zstci.resnet32 import ResNet32
 from zstci.seeds import init_seed
 
-__all__ = ["BACKBONES", "EmbeddingNet", "build_net", "choose_trainable"]
+__all__ = ["BACKBONES", "EmbeddingNet", "build_net", "check_backbone", "choose_trainable"]
 
 
 class EmbeddingNet(nn.Module):
@@ -128,25 +129,34 @@ def _init_head(head: nn.Linear, config: NetConfig) -> None:
         nn.init.orthogonal_(head.weight)
 
 
+def check_backbone(config: NetConfig) -> None:
+    """Refuse a name that no table knows, without making the net or fetching weights."""
+    _maker(config.backbone)
+    if config.backbone == "resnet32" and config.weights == "pretrained":
+        raise InvalidConfig("resnet32 has no pretrained weights of its own; give weights=none or a safetensors file")
+
+
 def _trunk(config: NetConfig) -> tuple[nn.Module, int]:
-    name, pretrained = config.backbone, config.weights == "pretrained"
+    check_backbone(config)
+    return _maker(config.backbone)(config.weights == "pretrained")
+
+
+def _maker(name: str) -> Callable[[bool], tuple[nn.Module, int]]:
     if name in BACKBONES:
-        return BACKBONES[name](pretrained)
+        return BACKBONES[name]
     library, _, model = name.rpartition(":")
     if library == "vectors" and model.isdecimal() and int(model):
-        return nn.Identity(), int(model)  # ready-made features of that width instead of images
+        return lambda _: (nn.Identity(), int(model))  # ready-made features of that width instead of images
     if library in ("", "torchvision") and model in _torchvision_names():
-        return _torchvision_trunk(model, pretrained)
+        return functools.partial(_torchvision_trunk, model)
     if library in ("", "timm") and model in _timm_names():
-        return _timm_trunk(model, pretrained)
+        return functools.partial(_timm_trunk, model)
     raise UnknownStrategy(
         "backbone", name, [*BACKBONES, "vectors:<width>", "<any name of torchvision.models>", "<any name of timm>"]
     )
 
 
 def _resnet32(pretrained: bool) -> tuple[nn.Module, int]:
-    if pretrained:
-        raise InvalidConfig("resnet32 has no pretrained weights of its own; give weights=none or a safetensors file")
     return ResNet32(), ResNet32.num_features
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from zstci.classifiers import Scatter, nearest
-from zstci.config import Config
+from zstci.config import Config, InputConfig
 from zstci.data import Inputs
 from zstci.devices import on, resolve
 from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
@@ -26,7 +26,7 @@ from zstci.tensors import flat, nested, under, write
 from zstci.trainer import embed_all
 from zstci.translators import Residual
 
-__all__ = ["FORMAT", "Snapshot"]
+__all__ = ["FORMAT", "ServingFacts", "Snapshot", "read_facts", "read_serving_facts"]
 
 FORMAT = 1
 SERVING, TRAINING, MANIFEST = "serving.safetensors", "training.safetensors", "snapshot.json"
@@ -127,6 +127,36 @@ class Snapshot:
             "translation": self.memory.translation,
             "config": self.config.to_dict(),
         }
+
+
+@dataclass(frozen=True)
+class ServingFacts:
+    """What answering needs beside something that embeds and something that searches."""
+
+    ids: tuple[str, ...]
+    counts: Tensor
+    hops: Tensor
+    metric: Tensor | None
+    input: InputConfig
+
+
+def read_serving_facts(folder: Path | str) -> ServingFacts:
+    """Without building the net. Only the manifest is checked here: whoever calls has checked the other bytes."""
+    root = Path(folder)
+    manifest = _read_manifest(root)
+    with safe_open(root / SERVING, framework="pt") as stored:
+        # Copies: the file is only mapped into memory, and whoever truncated it later would end this process.
+        counts, hops = (stored.get_tensor(f"prototypes.{name}").clone() for name in ("counts", "hops"))
+        metric = stored.get_tensor("metric").clone() if "metric" in stored.keys() else None  # noqa: SIM118
+    return ServingFacts(
+        tuple(manifest["classes"]), counts, hops, metric, Config.from_dict(manifest["config"]).net.input
+    )
+
+
+def read_facts(folder: Path | str) -> tuple[Config, tuple[str, ...]]:
+    """How a stored snapshot was learnt, and its classes: the manifest alone, no tensor is read."""
+    manifest = _read_manifest(Path(folder))
+    return Config.from_dict(manifest["config"]), tuple(manifest["classes"])
 
 
 def _digest(manifest: dict[str, Any]) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from service.api.dependencies import MODEL_VERSION, CurrentModel
+from fastapi import APIRouter, Path
+
+from service.api.dependencies import MODEL_VERSION, CurrentModel, CurrentParts
 from service.api.pages import Cursor, Limit, page
+from service.api.preconditions import IfMatch, expected_version
 from service.api.problems import problems
-from service.api.schemas import ClassEntry, ClassPage
+from service.api.schemas import ClassEntry, ClassName, ClassPage, VersionEntry, version_entry
+from service.bootstrap import Parts
 from service.errors import UnknownClass
 from service.serving.live import LiveModel
 
@@ -15,22 +19,49 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/classes", tags=["classes"])
 
+ClassId = Annotated[str, Path(max_length=200, description="`id` of the class", examples=["c0123456789abcde"])]
 
-@router.get("", summary="All classes", responses={200: MODEL_VERSION, **problems(503)})
-async def list_classes(live: CurrentModel, limit: Limit = 100, cursor: Cursor = None) -> ClassPage:
-    positions, next_cursor = page(range(len(live.index)), limit, cursor)
-    return ClassPage(data=[_entry(live, position) for position in positions], next_cursor=next_cursor)
+
+@router.get("", summary="All classes", responses={200: MODEL_VERSION, **problems(422, 503)})
+async def list_classes(parts: CurrentParts, live: CurrentModel, limit: Limit = 100, cursor: Cursor = None) -> ClassPage:
+    positions, next_cursor = page(range(len(live.ids)), limit, cursor)
+    return ClassPage(data=[_entry(parts, live, position) for position in positions], next_cursor=next_cursor)
 
 
 @router.get("/{class_id}", summary="One class", responses={200: MODEL_VERSION, **problems(404, 503)})
-async def get_class(live: CurrentModel, class_id: str) -> ClassEntry:
-    ids = live.snapshot.prototypes.ids
-    if class_id not in ids:
-        raise UnknownClass(f"version {live.version} knows no class {class_id!r}")
-    return _entry(live, ids.index(class_id))
+async def get_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId) -> ClassEntry:
+    return _find(parts, live, class_id)
 
 
-def _entry(live: LiveModel, position: int) -> ClassEntry:
-    prototypes = live.snapshot.prototypes
-    name = prototypes.ids[position]
-    return ClassEntry(id=name, name=name, images=int(prototypes.counts[position]), hops=int(prototypes.hops[position]))
+# Not async from here on: these work with the database and with files, so they belong in a thread.
+@router.patch("/{class_id}", summary="Rename a class", responses={200: MODEL_VERSION, **problems(404, 409, 422, 503)})
+def rename_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId, change: ClassName) -> ClassEntry:
+    """The id stays. The new name is shown in every version; other API processes show it within their poll interval."""
+    parts.changer.rename(class_id, change.name)
+    parts.follower.refresh()
+    return _find(parts, live, class_id)
+
+
+@router.delete("/{class_id}", summary="Delete a class", responses=problems(400, 404, 409, 412, 503, 507))
+def delete_class(parts: CurrentParts, class_id: ClassId, if_match: IfMatch = None) -> VersionEntry:
+    """Makes a new version without the class and answers from it at once. The version before stays, so this can be
+    rolled back."""
+    version = parts.changer.delete(class_id, expected_version(if_match))
+    parts.follower.refresh()
+    return version_entry(version, version.number)
+
+
+def _find(parts: Parts, live: LiveModel, class_id: str) -> ClassEntry:
+    if class_id not in live.ids:
+        raise UnknownClass(f"version {live.version} knows no class {class_id!r}; GET /v1/classes lists all")
+    return _entry(parts, live, live.ids.index(class_id))
+
+
+def _entry(parts: Parts, live: LiveModel, position: int) -> ClassEntry:
+    class_id = live.ids[position]
+    return ClassEntry(
+        id=class_id,
+        name=parts.slot.name_of(class_id),
+        images=int(live.counts[position]),
+        hops=int(live.hops[position]),
+    )

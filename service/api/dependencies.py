@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 
-from service.config import Settings
-from service.serving.live import LiveModel, ModelSlot
-from service.storage.versions import VersionStore
-from service.usecases.publish import Publisher
+from service.bootstrap import Parts
+from service.serving.live import LiveModel
 
-__all__ = ["MODEL_VERSION", "CurrentModel", "CurrentPublisher", "CurrentSettings", "Pool", "Slot", "Store"]
+__all__ = ["MODEL_VERSION", "AskedModel", "CurrentModel", "CurrentParts"]
 
 MODEL_VERSION: dict[str, Any] = {
     "headers": {"X-Model-Version": {"description": "The version that answered", "schema": {"type": "integer"}}}
 }
 
 
-async def _settings(request: Request) -> Settings:
-    return request.app.state.parts.settings
+async def _parts(request: Request) -> Parts:
+    return request.app.state.parts
 
 
-async def _store(request: Request) -> VersionStore:
-    return request.app.state.parts.store
+CurrentParts = Annotated[Parts, Depends(_parts)]
 
 
-async def _publisher(request: Request) -> Publisher:
-    return request.app.state.parts.publisher
-
-
-async def _pool(request: Request) -> ThreadPoolExecutor:
-    return request.app.state.parts.pool
-
-
-async def _slot(request: Request) -> ModelSlot:
-    return request.app.state.parts.slot
-
-
-CurrentSettings = Annotated[Settings, Depends(_settings)]
-Store = Annotated[VersionStore, Depends(_store)]
-CurrentPublisher = Annotated[Publisher, Depends(_publisher)]
-Pool = Annotated[ThreadPoolExecutor, Depends(_pool)]
-Slot = Annotated[ModelSlot, Depends(_slot)]
-
-
-async def _current_model(slot: Slot, response: Response) -> LiveModel:
+async def _current_model(parts: CurrentParts, response: Response) -> LiveModel:
     """Read once: whatever is swapped in meanwhile, this request ends on the version it began with."""
-    live = slot.current
+    return _noted(parts.slot.current, response)
+
+
+async def _asked_model(
+    parts: CurrentParts,
+    response: Response,
+    version: Annotated[
+        int | None,
+        Query(ge=1, le=10**18, description="Answer from this version, if it is loaded still; the last two are"),
+    ] = None,
+) -> LiveModel:
+    return _noted(parts.slot.current if version is None else parts.slot.get(version), response)
+
+
+def _noted(live: LiveModel, response: Response) -> LiveModel:
     response.headers["X-Model-Version"] = str(live.version)
     return live
 
 
 CurrentModel = Annotated[LiveModel, Depends(_current_model)]
+AskedModel = Annotated[LiveModel, Depends(_asked_model)]

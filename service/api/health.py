@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
-from service.api.dependencies import MODEL_VERSION, CurrentModel
-from service.api.problems import problems
-from service.api.schemas import Health, Ready
+from service.api.dependencies import MODEL_VERSION, CurrentParts
+from service.api.schemas import Check, Health, Ready
 
 __all__ = ["router"]
 
@@ -19,7 +18,29 @@ async def healthz() -> Health:
     return Health(status="ok")
 
 
-@router.get("/readyz", summary="Ready", responses={200: MODEL_VERSION, **problems(503)})
-async def readyz(live: CurrentModel) -> Ready:
-    """200 when a version is loaded and warm; 503 as long as nothing has been learnt."""
-    return Ready(status="ready", version=live.version, classes=len(live.index))
+@router.get(
+    "/readyz", summary="Ready", responses={200: MODEL_VERSION, 503: {"model": Ready, "description": "Not ready"}}
+)
+async def readyz(parts: CurrentParts, response: Response) -> Ready:
+    """200 when the database answers and the active version is loaded and warm. Queries are answered without a database
+    as well: 503 says that something needs a look, `checks` says what."""
+    version, follower = parts.slot.version, parts.follower
+    model = follower.problem or (f"version {version} answers" if version else "no classes yet: POST /v1/updates")
+    checks = {
+        "database": Check(
+            ok=follower.database_reachable, detail="reachable" if follower.database_reachable else "does not answer"
+        ),
+        "model": Check(ok=version is not None and follower.problem is None, detail=model),
+    }
+    ready = all(check.ok for check in checks.values())
+    response.status_code = 200 if ready else 503
+    if version is not None:
+        response.headers["X-Model-Version"] = str(version)
+    classes = len(parts.slot.current.ids) if version is not None else 0
+    return Ready(
+        status="ready" if ready else "not ready",
+        version=version,
+        loaded=list(parts.slot.loaded),
+        classes=classes,
+        checks=checks,
+    )

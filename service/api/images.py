@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.api.dependencies import CurrentSettings
+from service.api.dependencies import CurrentParts
 from service.config import Settings
 from service.errors import InvalidForm, TooLarge, TooManyImages, UnsupportedMediaType
 
@@ -38,7 +38,8 @@ BODY: dict[str, Any] = {
 }
 
 
-async def _read_images(request: Request, settings: CurrentSettings) -> list[bytes]:
+async def _read_images(request: Request, parts: CurrentParts) -> list[bytes]:
+    settings = parts.settings
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
         return await _form(_limited(request, settings.max_request_bytes), settings)

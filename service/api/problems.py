@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from service.api.request_id import HEADER
-from service.errors import BadImages, ServiceError
+from service.errors import BadImages, RejectedImages, ServiceError
 from zstci.errors import InvalidConfig, InvalidData, ZstciError
 
 __all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "problems"]
@@ -86,7 +86,12 @@ async def _known(request: Request, error: Exception) -> JSONResponse:
     faults: list[Fault] = []
     if isinstance(error, BadImages):
         faults = [Fault(pointer=f"/images/{i}", code=f.code, detail=str(f)) for i, f in error.faults.items()]
-    return _response(request, status, error.code, title, str(error), faults)
+    if isinstance(error, RejectedImages):
+        faults = [Fault(pointer=f"/upload/{i.name}", code=i.code, detail=i.detail) for i in error.rejected]
+    response = _response(request, status, error.code, title, str(error), faults)
+    if isinstance(error, ServiceError) and error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.domain import Version, VersionKind
+
 __all__ = [
+    "Check",
     "ClassEntry",
+    "ClassName",
     "ClassPage",
     "Classification",
     "Classifications",
@@ -18,6 +25,7 @@ __all__ = [
     "Searches",
     "VersionEntry",
     "VersionPage",
+    "version_entry",
 ]
 
 
@@ -26,8 +34,8 @@ class _Schema(BaseModel):
 
 
 class Hit(_Schema):
-    class_id: str = Field(description="Stable id of the class", examples=["barn-swallow"])
-    name: str = Field(description="Its name; for now the same as its id", examples=["barn-swallow"])
+    class_id: str = Field(description="Stable id of the class", examples=["c0123456789abcde"])
+    name: str = Field(description="Its name, which can be changed", examples=["barn-swallow"])
     distance: float = Field(description="Euclidean distance to the class mean, not squared", examples=[0.412])
 
 
@@ -74,10 +82,14 @@ class Embeddings(_Schema):
 
 
 class ClassEntry(_Schema):
-    id: str = Field(description="Stable", examples=["barn-swallow"])
-    name: str = Field(description="For now the same as the id", examples=["barn-swallow"])
+    id: str = Field(description="Stable", examples=["c0123456789abcde"])
+    name: str = Field(description="Can be changed", examples=["barn-swallow"])
     images: int = Field(description="How many images it was learnt from; none is kept", examples=[30])
     hops: int = Field(description="How many translations into a new space its mean has been through", examples=[1])
+
+
+class ClassName(_Schema):
+    name: str = Field(description="The new name", min_length=1, max_length=1000, examples=["Hirundo rustica"])
 
 
 class ClassPage(_Schema):
@@ -89,6 +101,7 @@ class VersionEntry(_Schema):
     number: int = Field(examples=[3])
     active: bool = Field(description="Whether this version answers queries")
     parent: int | None = Field(description="The version it was learnt on top of; null for the first", examples=[2])
+    kind: VersionKind = Field(description="Made by an update, by its instant part, or by the deletion of a class")
     created_at: str = Field(description="ISO 8601, UTC", examples=["2026-11-18T03:00:00+00:00"])
     seconds: float = Field(description="That learning it took", examples=[12.5])
     task: int = Field(description="How many updates it is made of", examples=[3])
@@ -99,7 +112,14 @@ class VersionEntry(_Schema):
     regularizer: str = Field(examples=["frozen"])
     translator: str = Field(examples=["auto"])
     classifier: str = Field(examples=["whitened"])
-    translation: dict[str, float | str] = Field(description="What the translator reports, if the net moved")
+    engine: str = Field(description="What computes its embeddings", examples=["onnx"])
+    translation: dict[str, float | str] = Field(
+        description="What the translator reports, if the net moved", examples=[{"name": "linear"}]
+    )
+    metrics: dict[str, Any] = Field(
+        description="On the held-out part of its upload, as in the update", examples=[{"accuracy": 91.7}]
+    )
+    update_id: str | None = Field(description="The update that made it; null after the deletion of a class")
     sha256: str = Field(description="Of its manifest, which holds those of its files")
     bytes: int = Field(description="Size of its files", examples=[20971520])
 
@@ -114,7 +134,28 @@ class Health(_Schema):
     status: str = Field(examples=["ok"])
 
 
+class Check(_Schema):
+    ok: bool
+    detail: str = Field(examples=["reachable"])
+
+
 class Ready(_Schema):
     status: str = Field(examples=["ready"])
-    version: int = Field(description="The version that answers", examples=[3])
+    version: int | None = Field(description="The version that answers", examples=[3])
+    loaded: list[int] = Field(description="Versions that can be asked for by number", examples=[[3, 2]])
     classes: int = Field(examples=[30])
+    checks: dict[str, Check] = Field(description="What readiness is made of: `database` and `model`")
+
+
+def version_entry(version: Version, active: int | None) -> VersionEntry:
+    return VersionEntry(
+        number=version.number,
+        active=version.number == active,
+        parent=version.parent,
+        kind=version.kind,
+        created_at=version.created_at,
+        update_id=version.update_id,
+        sha256=version.sha256,
+        bytes=version.bytes,
+        **asdict(version.facts),
+    )

@@ -1,76 +1,48 @@
-"""The versions in the folder, and which of them answers."""
+"""All versions, and which of them answers."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import APIRouter, Path, Response
 
-from service.api.dependencies import CurrentPublisher, Store
-from service.api.pages import Cursor, Limit, page
+from service.api.dependencies import CurrentParts
+from service.api.pages import Cursor, Limit
+from service.api.preconditions import IfMatch, expected_version
 from service.api.problems import problems
-from service.api.schemas import VersionEntry, VersionPage
-from service.domain import Version
-from service.errors import InvalidPrecondition
+from service.api.schemas import VersionEntry, VersionPage, version_entry
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/versions", tags=["versions"])
 
-Number = Annotated[int, Path(ge=1, le=10**18, description="Number of the version", examples=[2])]
+Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
 _ETAG: dict[str, Any] = {
     "headers": {"ETag": {"description": "The active version, to send as If-Match", "schema": {"type": "string"}}}
 }
 
 
-# Not async: these read and write files, so they belong in a thread.
-@router.get("", summary="All versions", responses={200: _ETAG})
-def list_versions(store: Store, response: Response, limit: Limit = 100, cursor: Cursor = None) -> VersionPage:
-    active = store.active()
-    numbers, next_cursor = page(store.numbers()[::-1], limit, cursor)
+# Not async: these ask the database, so they belong in a thread.
+@router.get("", summary="All versions", responses={200: _ETAG, **problems(422, 503)})
+def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, cursor: Cursor = None) -> VersionPage:
+    active = parts.versions.active().version
+    found, following = parts.versions.list(limit, int(cursor) if cursor else None)
     response.headers["ETag"] = f'"{active or 0}"'
-    entries = [_entry(store.get(number), active) for number in numbers]
-    return VersionPage(data=entries, active=active, next_cursor=next_cursor)
+    entries = [version_entry(version, active) for version in found]
+    return VersionPage(data=entries, active=active, next_cursor=str(following) if following else None)
 
 
-@router.get("/{number}", summary="One version", responses=problems(404))
-def get_version(store: Store, number: Number) -> VersionEntry:
-    return _entry(store.get(number), store.active())
+@router.get("/{number}", summary="One version", responses=problems(404, 422, 503))
+def get_version(parts: CurrentParts, number: Number) -> VersionEntry:
+    return version_entry(parts.versions.get(number), parts.versions.active().version)
 
 
-@router.post("/{number}/activate", summary="Roll back or forward", responses={200: _ETAG, **problems(400, 404, 412)})
-def activate_version(
-    publisher: CurrentPublisher,
-    response: Response,
-    number: Number,
-    if_match: Annotated[
-        str | None,
-        Header(description="The version you believe is active. If it is not, 412 and nothing changes.", examples=["3"]),
-    ] = None,
-) -> VersionEntry:
-    """Load the version, check every byte of it, then answer from it. Other processes on the same home follow within
-    their poll interval."""
-    version = publisher.activate(number, _expected(if_match))
+@router.post(
+    "/{number}/activate", summary="Roll back or forward", responses={200: _ETAG, **problems(400, 404, 412, 422, 503)}
+)
+def activate_version(parts: CurrentParts, response: Response, number: Number, if_match: IfMatch = None) -> VersionEntry:
+    """Load the version, check every byte of it, then answer from it. Other processes follow within their poll
+    interval. The next update builds on it."""
+    version = parts.follower.activate(number, expected_version(if_match))
     response.headers["ETag"] = f'"{number}"'
-    return _entry(version, number)
-
-
-def _expected(if_match: str | None) -> int | None:
-    if if_match is None or if_match.strip() == "*":
-        return None
-    text = if_match.strip().removeprefix('"').removesuffix('"')
-    if not text.isdecimal():
-        raise InvalidPrecondition(f"If-Match must be the number of a version, such as 3, not {if_match!r}")
-    return int(text)
-
-
-def _entry(version: Version, active: int | None) -> VersionEntry:
-    facts = asdict(version.facts) | {"parent": version.facts.parent or None}
-    return VersionEntry(
-        number=version.number,
-        active=version.number == active,
-        sha256=version.sha256,
-        bytes=version.bytes,
-        **facts,
-    )
+    return version_entry(version, number)

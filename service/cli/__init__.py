@@ -1,4 +1,7 @@
-"""The command line. Commands import what they need when they run, so that `zstci --help` does not wait for torch."""
+"""The command line. Commands import what they need when they run, so that `zstci --help` does not wait for torch.
+
+Exit codes: 0 done, 2 refused or wrong input, 3 no service there, 4 the update failed, 5 it was cancelled, 130 Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 
 import typer
 
-from service.cli import learn, query, reproduce, serve, versions
+from service.cli import add, classes, evaluate, migrate, query, reproduce, serve, updates, versions
 
 __all__ = ["app", "main"]
 
@@ -17,10 +20,14 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("serve")(serve.serve)
-app.command("learn")(learn.learn)
+app.command("api")(serve.api)
+app.command("worker")(serve.worker)
+app.command("migrate")(migrate.migrate)
+app.command("add")(add.add)
 app.command("classify")(query.classify)
-app.command("classes")(query.classes)
-app.command("evaluate")(query.evaluate)
+app.command("evaluate")(evaluate.evaluate)
+app.add_typer(classes.app, name="classes")
+app.add_typer(updates.app, name="updates")
 app.add_typer(versions.app, name="versions")
 app.command("reproduce")(reproduce.reproduce)
 
@@ -29,9 +36,11 @@ def main() -> None:
     try:
         app()
     except Exception as error:
+        from service.cli.failures import describe, exit_code
         from zstci.errors import ZstciError
 
         if not isinstance(error, ZstciError):
             raise
-        typer.echo(f"zstci: {error}", err=True)
-        sys.exit(2)
+        for line in describe(error):
+            typer.echo(line, err=True)
+        sys.exit(exit_code(error))

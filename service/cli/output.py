@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["AsJson", "echo_json", "echo_table", "parse_settings"]
+__all__ = ["AsJson", "bar", "echo_facts", "echo_json", "echo_table", "parse_settings"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+_WIDTH = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def echo_json(value: Any) -> None:
@@ -30,6 +34,23 @@ def echo_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         typer.echo("  ".join(padded).rstrip())
 
 
+def echo_facts(facts: Mapping[str, object]) -> None:
+    """Names on the left, values on the right; what is not known is left out."""
+    known = {name: value for name, value in facts.items() if value is not None and value != ""}
+    width = max(map(len, known), default=0)
+    for name, value in known.items():
+        typer.echo(f"{name.ljust(width)}  {value}")
+
+
+def bar(share: float) -> str:
+    """0 to 1 as a bar of text, to an eighth of a character where the terminal has such."""
+    eighths = round(min(max(share, 0.0), 1.0) * _WIDTH * 8)
+    whole, rest = divmod(eighths, 8)
+    if not _can_show(_EIGHTHS):
+        return ("#" * round(eighths / 8)).ljust(_WIDTH)
+    return (_EIGHTHS[8] * whole + (_EIGHTHS[rest] if rest else "")).ljust(_WIDTH)
+
+
 def parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
     """`train.epochs=5` -> {"train.epochs": 5}. A value is JSON where it can be, else text."""
     settings: dict[str, Any] = {}
@@ -42,3 +63,11 @@ def parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             settings[name] = text
     return settings
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

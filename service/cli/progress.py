@@ -1,69 +1,99 @@
-"""A progress bar for learning, and a Ctrl-C that stops it between two batches."""
+"""Progress on a terminal; nothing where there is none."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 if TYPE_CHECKING:
-    from zstci import Progress
+    from service.client import Progress
 
-__all__ = ["StageBars", "StopFlag", "stop_on_interrupt"]
+__all__ = ["CountBar", "StageBars", "UploadBar"]
 
 
 class StageBars:
-    """One bar a stage, with the time to go; on a terminal only."""
+    """One line a stage, which stays when the next begins. The bar itself is that of the whole update, so it never goes
+    back, unless the update is begun anew."""
 
     def __init__(self) -> None:
         self._bar: Any = None
-        self._stage = ""
+        self._at: tuple[str, int] = ("", 0)
 
     def __call__(self, progress: Progress) -> None:
-        done = 100 * progress.fraction
-        if self._bar is None or progress.stage != self._stage or done < self._bar.n:
+        done = 100 * progress.progress
+        if self._bar is None or self._at != (progress.stage, progress.attempt):
             self.close()
-            self._stage = progress.stage
+            self._at = (progress.stage, progress.attempt)
             self._bar = tqdm(
                 total=100,
-                desc=progress.stage.replace("_", " "),
+                initial=done,
+                desc=_title(progress),
                 disable=None,
-                bar_format="{desc:<12} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}{postfix}",
+                bar_format="{desc:<13} {percentage:3.0f}% |{bar}| {elapsed}{postfix}",
             )
-        if progress.loss is not None:
-            self._bar.set_postfix_str(f"epoch {progress.epoch}/{progress.epochs}, loss {progress.loss:.4f}", False)
+        self._bar.set_postfix_str(details(progress), refresh=False)
         self._bar.update(done - self._bar.n)
+        self._bar.refresh()
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
 
 
-class StopFlag:
-    """Set by the first Ctrl-C; a second one ends the process at once."""
-
+class UploadBar:
     def __init__(self) -> None:
-        self._asked = False
+        self._bar: Any = None
 
-    def __call__(self) -> bool:
-        return self._asked
+    def __call__(self, sent: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = tqdm(
+                total=total,
+                desc="upload",
+                disable=None,
+                unit="B",
+                unit_scale=True,
+                bar_format="{desc:<13} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {rate_fmt}{postfix}",
+            )
+        self._bar.update(sent - self._bar.n)  # goes back when the upload is sent again
+        if sent == total:
+            self._bar.set_postfix_str("the service looks at every image")
 
-    def ask(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
 
-@contextmanager
-def stop_on_interrupt() -> Iterator[StopFlag]:
-    flag = StopFlag()
-    before = {number: signal.signal(number, flag.ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield flag
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+class CountBar:
+    """So many of so many."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._bar: Any = tqdm(total=total, desc=title, disable=None, leave=False)
+
+    def __call__(self, count: int) -> None:
+        self._bar.update(count)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+def details(progress: Progress) -> str:
+    """`epoch 3/10, loss 0.4123, 12 s to go`, as far as it is known."""
+    parts = []
+    if progress.epochs:
+        parts.append(f"epoch {progress.epoch or 0}/{progress.epochs}")
+    if progress.loss is not None:
+        parts.append(f"loss {progress.loss:.4f}")
+    if progress.eta_seconds is not None:
+        parts.append(f"{_duration(progress.eta_seconds)} to go")
+    return ", ".join(parts)
+
+
+def _title(progress: Progress) -> str:
+    title = progress.stage.replace("_", " ")
+    return title if progress.attempt <= 1 else f"{title}, attempt {progress.attempt}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,83 +1,57 @@
-"""zstci classify, classes and evaluate: on the active version, in this process."""
+"""zstci classify"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.output import AsJson, echo_json, echo_table
+from service.cli.connect import Url, connect
+from service.cli.output import AsJson, bar, echo_json
 
 if TYPE_CHECKING:
-    from service.serving.live import LiveModel
+    from service.client import ApiError, Classification
 
-__all__ = ["classes", "classify", "evaluate"]
+__all__ = ["classify", "name_images"]
 
 
 def classify(
     images: Annotated[list[Path], typer.Argument(metavar="IMG...", help="Image files", exists=True, dir_okay=False)],
-    top_k: Annotated[int, typer.Option(min=1, help="How many classes to name")] = 5,
+    top_k: Annotated[int, typer.Option(min=1, max=1000, help="How many classes to name")] = 5,
+    version: Annotated[int | None, typer.Option(min=1, help="Ask an older version that is still loaded")] = None,
     as_json: AsJson = False,
+    url: Url = None,
 ) -> None:
     """Name the nearest classes of image files."""
-    from service.bootstrap import load_active
-    from service.config import load_settings
-    from service.serving.decode import decode_all
-    from service.usecases.query import answer
+    from service.client import ApiError
 
-    settings = load_settings()
-    live = load_active(settings)
-    contents = [path.read_bytes() for path in images]
-    pixels = decode_all(contents, live.snapshot.config.net.input, settings.max_pixels)
-    entries: list[dict[str, Any]] = [
-        {"image": str(path), "rank": rank, **vars(prediction)}
-        for path, found in zip(images, answer(live, live.embed(pixels), top_k), strict=True)
-        for rank, prediction in enumerate(found.predictions, start=1)
-    ]
+    with connect(url) as client:
+        try:
+            found = client.classify(images, top_k, version)
+        except ApiError as error:
+            raise name_images(error, images) from None
     if as_json:
-        echo_json({"version": live.version, "data": entries})
+        data = [{"image": str(path), **answer.model_dump()} for path, answer in zip(images, found, strict=True)]
+        echo_json({"data": data})
         return
-    columns = ("image", "rank", "name", "distance", "score")
-    echo_table(columns, [[entry[column] for column in columns] for entry in entries])
+    for path, answer in zip(images, found, strict=True):
+        _echo(path, answer)
 
 
-def classes(as_json: AsJson = False) -> None:
-    """List the classes of the active version."""
-    live = _live()
-    prototypes = live.snapshot.prototypes
-    rows = list(zip(prototypes.ids, prototypes.counts.tolist(), prototypes.hops.tolist(), strict=True))
-    if as_json:
-        data = [{"id": name, "name": name, "images": images, "hops": hops} for name, images, hops in rows]
-        echo_json({"version": live.version, "data": data})
-        return
-    echo_table(("class", "images", "hops"), rows)
+def name_images(error: ApiError, images: list[Path]) -> ApiError:
+    """The service knows images by their position, a user by their name."""
+    from service.client import ApiError
+
+    faults = [f"{images[fault.image]}: {fault.detail}" for fault in error.errors if fault.image is not None]
+    if not faults:
+        return error
+    return ApiError("; ".join(faults), code=error.code, status=error.status, request_id=error.request_id)
 
 
-def evaluate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of folders: class-name/image.jpg")],
-    as_json: AsJson = False,
-) -> None:
-    """Measure how often the active version is right on labelled images."""
-    from service.usecases.evaluate import evaluate as measure
-    from zstci import TaskData
-
-    data = TaskData.from_folder(folder)
-    found = measure(_live(), data)
-    if as_json:
-        per_class = [{**vars(part), "accuracy": part.accuracy} for part in found.classes]
-        summary = {"version": found.version, "accuracy": found.accuracy, "images": found.images}
-        echo_json(summary | {"classes": per_class, "unknown": list(found.unknown)})
-        return
-    rows = [(part.class_id, part.images, part.correct, f"{part.accuracy:.1f} %") for part in found.classes]
-    echo_table(("class", "images", "correct", "accuracy"), rows)
-    typer.echo(f"overall {found.accuracy:.1f} % of {found.images} images, version {found.version}")
-    if found.unknown:
-        typer.echo(f"not counted, because unknown: {', '.join(found.unknown)}", err=True)
-
-
-def _live() -> LiveModel:
-    from service.bootstrap import load_active
-    from service.config import load_settings
-
-    return load_active(load_settings())
+def _echo(path: Path, answer: Classification) -> None:
+    margin = "" if answer.margin is None else f", margin {answer.margin:.4f}"
+    typer.echo(f"{path}  (version {answer.version}{margin})")
+    width = max(len(prediction.name) for prediction in answer.predictions)
+    for guess in answer.predictions:
+        typer.echo(f"  {guess.name.ljust(width)}  {bar(guess.score)}  {guess.score:.3f}  distance {guess.distance:.4f}")

@@ -1,4 +1,4 @@
-"""zstci serve"""
+"""zstci serve, api and worker"""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["serve"]
+__all__ = ["api", "serve", "worker"]
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on (default: ZSTCI_HOST, 127.0.0.1)")]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on (default: ZSTCI_PORT, 8000)")]
 
 
-def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on (default: ZSTCI_HOST, 127.0.0.1)")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on (default: ZSTCI_PORT, 8000)")] = None,
-) -> None:
-    """Answer queries over HTTP, from the active version, and follow it when another one becomes active."""
+def serve(host: Host = None, port: Port = None) -> None:
+    """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
+    from service import logs
+    from service.bootstrap import prepare_database
+    from service.cli.supervise import supervise
+    from service.config import load_settings
+
+    logs.configure()
+    settings = load_settings()
+    prepare_database(settings)
+    typer.echo(f"zstci: everything is in {settings.home.resolve()}; API description at /docs", err=True)
+    raise typer.Exit(
+        supervise(host if host is not None else settings.host, port if port is not None else settings.port)
+    )
+
+
+def api(host: Host = None, port: Port = None) -> None:
+    """Run one API process. Updates wait until a worker runs."""
     import uvicorn
 
+    from service.bootstrap import prepare_database
     from service.config import load_settings
 
     settings = load_settings()
-    typer.echo(f"versions in {settings.home.resolve()}; API description at /docs", err=True)
+    prepare_database(settings)
     uvicorn.run(
         # By name: the command line and the app stand side by side, neither imports the other.
         "service.app:from_environment",
@@ -27,4 +44,19 @@ def serve(
         host=host if host is not None else settings.host,
         port=port if port is not None else settings.port,
         log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=20,
     )
+
+
+def worker() -> None:
+    """Run one worker. Give each of several its own ZSTCI_WORKER_ID."""
+    import importlib
+
+    from service.bootstrap import prepare_database
+    from service.config import load_settings
+
+    settings = load_settings()
+    prepare_database(settings)
+    # By name, as with the app.
+    importlib.import_module("service.worker").run_worker(settings)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from service.cli.connect import Url, connect
 from service.cli.output import AsJson, echo_json, echo_table
-
-if TYPE_CHECKING:
-    from service.domain import Version
-    from service.storage.versions import VersionStore
 
 __all__ = ["app"]
 
@@ -19,53 +15,41 @@ app = typer.Typer(help="List the versions, or choose the one that answers.", inv
 
 
 @app.callback()
-def versions(context: typer.Context, as_json: AsJson = False) -> None:
+def versions(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """List the versions, newest first. The active one is marked with *."""
     if context.invoked_subcommand is not None:
         return
-    store = _store()
-    active = store.active()
-    found = [store.get(number) for number in reversed(store.numbers())]
+    with connect(url) as client:
+        found = client.versions()
     if as_json:
-        echo_json({"active": active, "data": [_entry(version) for version in found]})
+        active = next((entry.number for entry in found if entry.active), None)
+        echo_json({"active": active, "data": [entry.model_dump() for entry in found]})
         return
     rows = [
         (
-            "*" if version.number == active else "",
-            version.number,
-            version.facts.parent or "-",
-            version.facts.created_at,
-            version.facts.classes,
-            f"{version.facts.regularizer}, {version.facts.translator}, {version.facts.classifier}",
+            "*" if entry.active else "",
+            entry.number,
+            entry.parent or "-",
+            entry.kind,
+            entry.created_at,
+            entry.classes,
+            f"{entry.regularizer}, {entry.translator}, {entry.classifier}",
         )
-        for version in found
+        for entry in found
     ]
-    echo_table(("", "version", "parent", "created", "classes", "strategy"), rows)
+    echo_table(("", "version", "parent", "made by", "created", "classes", "strategy"), rows)
 
 
 @app.command()
 def activate(
-    number: Annotated[int, typer.Argument(metavar="N", help="Number of the version")], as_json: AsJson = False
+    number: Annotated[int, typer.Argument(metavar="N", min=1, help="Number of the version")],
+    as_json: AsJson = False,
+    url: Url = None,
 ) -> None:
-    """Roll back or forward: make a version the active one. A server on the same home follows within a second."""
-    from service.serving.live import LiveModel
-
-    store = _store()
-    # Loaded first: a damaged version must not become the active one.
-    live = LiveModel.load(store.folder(number), number)
-    store.activate(number)
+    """Roll back or forward: make a version the one that answers."""
+    with connect(url) as client:
+        entry = client.activate(number)
     if as_json:
-        echo_json({"active": number})
+        echo_json(entry.model_dump())
         return
-    typer.echo(f"version {number} is active: {len(live.index)} classes")
-
-
-def _entry(version: Version) -> dict[str, Any]:
-    return {"number": version.number, **asdict(version.facts), "sha256": version.sha256, "bytes": version.bytes}
-
-
-def _store() -> VersionStore:
-    from service.config import load_settings
-    from service.storage.versions import VersionStore
-
-    return VersionStore(load_settings().home)
+    typer.echo(f"version {entry.number} is active: {entry.classes} classes")

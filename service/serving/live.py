@@ -1,19 +1,25 @@
-"""The version that answers, and the slot it is read from."""
+"""The versions that answer, and the slot they are read from."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from service.errors import NoClassesYet
+from service.errors import CorruptBundle, NoClassesYet, VersionNotLoaded
+from service.serving.bundle import ENGINE, INDEX, Manifest, verify
+from service.serving.engine import Engine, OnnxEngine, TorchEngine
 from service.serving.index import PrototypeIndex
 from zstci import Snapshot
-from zstci.devices import resolve
+from zstci.config import InputConfig
+from zstci.snapshot import read_serving_facts
 
 __all__ = ["LiveModel", "ModelSlot"]
+
+_KEPT = 2  # versions: the current one, and the one before it for who asks for it by number
 
 
 @dataclass(frozen=True)
@@ -21,53 +27,93 @@ class LiveModel:
     """Net, translator, prototypes and index of one version: they are only ever replaced together."""
 
     version: int
-    snapshot: Snapshot
+    ids: tuple[str, ...]  # of the classes, by position in the index
+    counts: Tensor  # [C]
+    hops: Tensor  # [C]
+    input: InputConfig
+    engine: Engine
     index: PrototypeIndex
-    device: torch.device
 
     @classmethod
-    def load(cls, folder: Path, version: int) -> LiveModel:
+    def load(cls, folder: Path, version: int, sha256: str | None = None) -> LiveModel:
         """Checked byte by byte, and warm."""
-        live = cls.of(Snapshot.load(folder, training=False), version)
+        manifest = verify(folder, sha256)
+        facts = read_serving_facts(folder)
+        index = PrototypeIndex.read(folder / INDEX, facts.metric)
+        if len(index) != len(facts.ids):
+            raise CorruptBundle(f"{folder} has {len(facts.ids)} classes but {len(index)} of them in {INDEX}")
+        live = cls(version, facts.ids, facts.counts, facts.hops, facts.input, _engine(folder, manifest), index)
         live.warm_up()
         return live
 
     @classmethod
     def of(cls, snapshot: Snapshot, version: int) -> LiveModel:
-        device = resolve(snapshot.config.device)
-        snapshot.net.to(device)
-        index = PrototypeIndex(snapshot.prototypes.means, snapshot.memory.metric)
-        return cls(version, snapshot, index, device)
+        """Of a snapshot that is in memory, computed by torch."""
+        prototypes, config = snapshot.prototypes, snapshot.config.net.input
+        index = PrototypeIndex.of(prototypes.means, snapshot.memory.metric)
+        return cls(version, prototypes.ids, prototypes.counts, prototypes.hops, config, TorchEngine(snapshot), index)
 
-    @torch.inference_mode()
     def embed(self, pixels: Tensor) -> Tensor:
         """uint8 pixels [N, 3, S, S] -> vectors in the common space, [N, D]."""
-        return self.snapshot.memory.common(self.snapshot.net(pixels.to(self.device)).float().cpu())
+        return self.engine.embed(pixels)
 
     def warm_up(self) -> None:
         """The first pass through a net costs several times the later ones; no query should pay for it."""
-        size = self.snapshot.config.net.input.size
-        self.index.search(self.embed(torch.zeros(1, 3, size, size, dtype=torch.uint8)), 1)
+        channels, size = len(self.input.mean), self.input.size
+        self.index.search(self.embed(torch.zeros(1, channels, size, size, dtype=torch.uint8)), 1)
+
+
+def _engine(folder: Path, manifest: Manifest) -> Engine:
+    """With ONNX the torch net is never built: that would double memory and the seconds until a new version answers."""
+    if manifest.engine == "onnx":
+        return OnnxEngine(folder / ENGINE)
+    return TorchEngine(Snapshot.load(folder, training=False))
 
 
 class ModelSlot:
-    """`current` is read once per request, which then stays with what it got. Assigning one reference needs no lock, and
-    a replaced model lives until its last request lets go of it."""
+    """Read once per request, which then stays with what it got. Readers need no lock, because one reference is
+    assigned; a model that is replaced lives until its last request lets go of it."""
 
     def __init__(self) -> None:
-        self._current: LiveModel | None = None
+        self._models: tuple[LiveModel, ...] = ()  # the current one first
+        self._swapping = threading.Lock()
+        self.names: dict[str, str] = {}  # class id -> shown name; replaced whole, never changed in place
 
     @property
     def current(self) -> LiveModel:
-        live = self._current
-        if live is None:
+        models = self._models
+        if not models:
             raise NoClassesYet
-        return live
+        return models[0]
 
     @property
     def version(self) -> int | None:
-        live = self._current
-        return live.version if live is not None else None
+        models = self._models
+        return models[0].version if models else None
+
+    @property
+    def loaded(self) -> tuple[int, ...]:
+        """The versions that can be asked, the current one first."""
+        return tuple(live.version for live in self._models)
+
+    def get(self, version: int) -> LiveModel:
+        models = self._models
+        if not models:
+            raise NoClassesYet
+        for live in models:
+            if live.version == version:
+                return live
+        loaded = " and ".join(str(live.version) for live in models)
+        raise VersionNotLoaded(
+            f"version {version} is not loaded; loaded: {loaded}. Ask one of those, ask without a version, or activate "
+            f"version {version} first"
+        )
 
     def swap(self, live: LiveModel) -> None:
-        self._current = live
+        """Make a warm model the current one. The one that was stays loaded, older ones do not."""
+        with self._swapping:
+            others = tuple(other for other in self._models if other.version != live.version)
+            self._models = (live, *others)[:_KEPT]
+
+    def name_of(self, class_id: str) -> str:
+        return self.names.get(class_id, class_id)

@@ -1,14 +1,17 @@
-"""Threads that compute queries. The event loop only reads and writes sockets."""
+"""Threads that compute queries, and the gate before them. The event loop only reads and writes sockets."""
 
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import faiss
 import torch
 
-__all__ = ["cores", "make_pool"]
+from service.errors import Busy
+
+__all__ = ["Gate", "cores", "make_pool"]
 
 
 def cores() -> int:
@@ -25,3 +28,27 @@ def make_pool(threads: int) -> ThreadPoolExecutor:
 def _on_one_core() -> None:
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
+
+
+class Gate:
+    """`with gate:` around all of a request. One that would only wait behind too many others is told so at once."""
+
+    def __init__(self, limit: int, what: str = "queries") -> None:
+        self.limit, self.what = limit, what
+        self._inside = 0
+        self._lock = threading.Lock()
+
+    @property
+    def inside(self) -> int:
+        """How many wait or run."""
+        return self._inside
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside >= self.limit:
+                raise Busy(f"{self._inside} {self.what} wait or run, and no more are taken; try again soon")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1

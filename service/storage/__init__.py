@@ -1,1 +1,1 @@
-"""What outlives a process: the folder of versions."""
+"""What outlives a process: rows in a database, files in a folder or a bucket."""

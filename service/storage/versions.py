@@ -1,157 +1,141 @@
-"""Immutable versions in a local folder, and one small file that says which of them is active.
+"""The rows of versions, the one that says which is active, and the names of classes.
 
-home/versions/1/    a snapshot (see zstci.snapshot) and version.json, the facts about it
-home/versions/2/
-home/active         "2"
-home/work/          unfinished work; may be deleted when nothing runs
+A version is published by moving one row, on the condition that it still says what the publisher built upon.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import dataclass
 
-from service.domain import Facts, Version
-from service.errors import AlreadyLearning, DamagedHome, NoClassesYet, UnknownVersion, VersionChanged
-from zstci import Snapshot
-from zstci.snapshot import MANIFEST
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
-__all__ = ["VersionStore"]
+from service.domain import Active, Facts, Version, VersionKind
+from service.errors import UnknownClass, UnknownVersion, VersionChanged
+from service.storage.database import Database
+from service.storage.rows import facts_as_json, printable, version_of
+from service.storage.tables import MAIN, ClassRow, LineRow, VersionRow
+from service.storage.times import now
 
-_FACTS = "version.json"
+__all__ = ["NewVersion", "VersionStore"]
+
+_LARGEST = 2**31 - 1  # of a version's number
+_Page = tuple[list[Version], int | None]
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A version that has no number yet. Its files are in place."""
+
+    parent: int | None
+    kind: VersionKind
+    bundle: str
+    sha256: str
+    bytes: int
+    facts: Facts
+    update_id: str | None = None
 
 
 class VersionStore:
-    """Any number of processes may read and write at the same time. Nothing is made before the first write."""
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.work = home / "work"
-        self._versions = home / "versions"
-        self._active = home / "active"
-
-    def numbers(self) -> list[int]:
-        """All versions, oldest first."""
-        if not self._versions.is_dir():
-            return []
-        return sorted(int(path.name) for path in self._versions.iterdir() if path.name.isdecimal())
-
-    def folder(self, number: int) -> Path:
-        folder = self._versions / str(number)
-        if not folder.is_dir():
-            known = self.numbers()
-            there = f"there are {known[0]} to {known[-1]}" if known else "there is none yet"
-            raise UnknownVersion(f"no version {number}; {there}")
-        return folder
+    def active(self) -> Active:
+        with self._database.read() as session:
+            line = session.get_one(LineRow, MAIN)
+            return Active(line.version, line.names_revision)
 
     def get(self, number: int) -> Version:
-        folder = self.folder(number)
-        try:
-            stored = json.loads((folder / _FACTS).read_bytes())
-            facts = Facts(**stored | {"added": tuple(stored["added"])})
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-            size = sum(file["bytes"] for file in manifest["files"].values())
-            return Version(number, facts, manifest["sha256"], size)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedHome(f"{folder} is no complete version ({error}); restore it from a copy") from error
+        with self._database.read() as session:
+            return version_of(_found(session, number))
 
-    def active(self) -> int | None:
-        """The active version's number; None where nothing has been activated yet."""
-        try:
-            content = self._active.read_text()
-        except FileNotFoundError:
-            return None
-        try:
-            return int(content)
-        except ValueError as error:
-            raise DamagedHome(
-                f"{self._active} holds {content[:20]!r} instead of a version; run zstci versions activate N"
-            ) from error
+    def by_bundle(self, key: str) -> Version | None:
+        with self._database.read() as session:
+            row = _of_bundle(session, key)
+            return None if row is None else version_of(row)
 
-    def require_active(self) -> int:
-        number = self.active()
-        if number is None:
-            raise NoClassesYet
-        return number
+    def list(self, limit: int, cursor: int | None = None) -> _Page:
+        """Newest first, and the cursor of the next page, if there is one."""
+        wanted = select(VersionRow).order_by(VersionRow.number.desc()).limit(limit + 1)
+        if cursor is not None:
+            wanted = wanted.where(VersionRow.number < min(cursor, _LARGEST))
+        with self._database.read() as session:
+            rows = session.scalars(wanted).all()
+        return [version_of(row) for row in rows[:limit]], rows[limit - 1].number if len(rows) > limit else None
 
-    def add(self, snapshot: Snapshot, facts: Facts) -> Version:
-        """Store as the next version, whole or not at all. It is not active yet."""
-        staged = self.work / f"version-{uuid.uuid4().hex}"
-        snapshot.save(staged)
-        _write(staged / _FACTS, json.dumps(asdict(facts), indent=1))
-        self._versions.mkdir(parents=True, exist_ok=True)
-        number = (self.numbers() or [0])[-1] + 1
-        while True:
-            try:
-                # Of two writers that choose the same number only one can rename: a folder with files is never replaced.
-                staged.rename(self._versions / str(number))
-            except OSError:
-                if not (self._versions / str(number)).exists():
-                    raise
-                number += 1
-            else:
-                _flush(self._versions)
-                return self.get(number)
+    def publish(self, new: NewVersion, *, expected: int | None, activate: bool, names: dict[str, str]) -> Version:
+        """Number it and, with `activate`, make it the active one if `expected` still is; None means that none is.
 
-    def activate(self, number: int, expected: int | None = None) -> None:
-        """Make a version the active one. With `expected` only if that one is active still; 0 means none is."""
-        self.folder(number)
-        with self._locked(self.home / "active.lock"):
-            self.check_active(expected)
-            _write(self._active, f"{number}\n")
+        The same bundle again gives the version that it has become: whoever publishes may have been killed just after.
+        """
+        with self._database.write() as session:
+            active = _locked_line(session).version
+            row = _of_bundle(session, new.bundle)
+            if row is None:
+                row = _insert(session, new)
+                _add_classes(session, names)
+                if activate:
+                    _move(session, row.number, expected or None, active)
+            return version_of(row)
 
-    def check_active(self, expected: int | None) -> None:
-        if expected is None:
-            return
-        active = self.active() or 0
-        if active != expected:
-            raise VersionChanged(f"version {active} is active by now, not {expected}")
+    def activate(self, number: int, expected: int | None = None) -> Version:
+        """With `expected` only if that one is active still; 0 means that none is."""
+        with self._database.write() as session:
+            active = _locked_line(session).version
+            row = _found(session, number)
+            _move(session, row.number, active if expected is None else expected or None, active)
+            return version_of(row)
 
-    @contextmanager
-    def learning(self) -> Iterator[Path]:
-        """The folder for checkpoints, for one learner at a time: each update builds on the last."""
-        with self._locked(self.work / "learn.lock", wait=False):
-            self._clear_leftovers()
-            yield self.work / "checkpoints"
+    def names(self) -> dict[str, str]:
+        """The shown name by class id, also of classes that the active version does not have."""
+        with self._database.read() as session:
+            return {row.id: row.name for row in session.execute(select(ClassRow.id, ClassRow.name))}
 
-    def _clear_leftovers(self) -> None:
-        """Versions that a killed process was writing."""
-        for path in [*self.work.glob("version-*"), *self.work.glob(".version-*")]:
-            shutil.rmtree(path, ignore_errors=True)
-
-    @contextmanager
-    def _locked(self, path: Path, wait: bool = True) -> Iterator[None]:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # The system lets go of the lock when the process ends, however it ends; so a lock file never goes stale.
-        with path.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError as error:
-                raise AlreadyLearning(f"another process is learning in {self.home}; wait until it has ended") from error
-            yield
+    def rename(self, class_id: str, name: str) -> None:
+        with self._database.write() as session:
+            line = _locked_line(session)
+            row = session.get(ClassRow, printable(class_id))
+            if row is None:
+                raise UnknownClass(f"no class {printable(class_id)}; GET /v1/classes lists them")
+            row.name = name
+            line.names_revision += 1
 
 
-def _write(path: Path, content: str) -> None:
-    """A reader sees the old content or the new, never a part of it."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with partial.open("w") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    _flush(path.parent)
+def _locked_line(session: Session) -> LineRow:
+    """Publishers take turns: two of them must not choose the same number. SQLite has one writer at a time anyway."""
+    return session.scalars(select(LineRow).where(LineRow.name == MAIN).with_for_update()).one()
 
 
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _found(session: Session, number: int) -> VersionRow:
+    row = session.get(VersionRow, number) if 0 < number <= _LARGEST else None
+    if row is None:
+        last = session.scalar(select(func.max(VersionRow.number)))
+        raise UnknownVersion(f"no version {number}; {f'there are 1 to {last}' if last else 'there is none yet'}")
+    return row
+
+
+def _of_bundle(session: Session, key: str) -> VersionRow | None:
+    return session.scalar(select(VersionRow).where(VersionRow.bundle == key))
+
+
+def _insert(session: Session, new: NewVersion) -> VersionRow:
+    number = session.scalar(select(func.coalesce(func.max(VersionRow.number), 0) + 1))
+    values = vars(new) | {"number": number, "created_at": now(), "facts": facts_as_json(new.facts)}
+    row = VersionRow(**values)
+    session.add(row)
+    session.flush()
+    return row
+
+
+def _add_classes(session: Session, names: dict[str, str]) -> None:
+    """Those that are there keep the name that somebody may have given them since."""
+    known = set(session.scalars(select(ClassRow.id)))
+    session.add_all(ClassRow(id=key, name=name, created_at=now()) for key, name in names.items() if key not in known)
+    session.flush()
+
+
+def _move(session: Session, number: int, expected: int | None, active: int | None) -> None:
+    """Compare and set. The condition is in the statement, so that it holds even without the lock."""
+    here = update(LineRow).where(LineRow.name == MAIN, LineRow.version.is_not_distinct_from(expected))
+    if session.connection().execute(here.values(version=number)).rowcount == 0:
+        raise VersionChanged(f"version {active or 0} is active by now, not {expected or 0}; look at it and try again")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -14,18 +16,17 @@ __all__ = ["answer"]
 _SCORED = 100
 
 
-def answer(live: LiveModel, embeddings: Tensor, top_k: int) -> list[Answer]:
-    """The `top_k` nearest classes of every embedding."""
+def answer(live: LiveModel, names: Mapping[str, str], embeddings: Tensor, top_k: int) -> list[Answer]:
+    """The `top_k` nearest classes of every embedding. A class that `names` does not know is shown by its id."""
     distances, positions = live.index.search(embeddings, max(top_k, _SCORED))
     scores = _scores(distances, live.index.gap)
-    ids = live.snapshot.prototypes.ids
     return [
         Answer(
             tuple(
-                Prediction(ids[position], ids[position], distance, score)
+                Prediction(live.ids[position], names.get(live.ids[position], live.ids[position]), distance, score)
                 for position, distance, score in list(zip(*row, strict=True))[:top_k]
             ),
-            row[1][1] - row[1][0] if len(ids) > 1 else None,
+            row[1][1] - row[1][0] if len(live.ids) > 1 else None,
         )
         for row in zip(positions.tolist(), distances.tolist(), scores.tolist(), strict=True)
     ]

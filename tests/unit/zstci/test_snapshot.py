@@ -13,7 +13,7 @@ import torch
 from tests.unit.zstci import tiny
 from zstci import Snapshot, learn
 from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
-from zstci.snapshot import FORMAT, MANIFEST, SERVING, TRAINING, _digest
+from zstci.snapshot import FORMAT, MANIFEST, SERVING, TRAINING, _digest, read_serving_facts
 from zstci.translators import TRANSLATORS
 
 ROOT = Path(__file__).parents[3]
@@ -87,6 +87,22 @@ def test_class_ids_may_be_any_text(tmp_path, snapshot):
     named.save(tmp_path / "snapshot")
 
     assert Snapshot.load(tmp_path / "snapshot").prototypes.ids == ids
+
+
+@pytest.mark.parametrize("classifier", ["ncm", "whitened"])
+def test_what_serving_needs_beside_engine_and_index_is_read_without_the_net(tmp_path, classifier):
+    saved = learnt(classifier=classifier)
+    saved.save(tmp_path / "snapshot")
+
+    facts = read_serving_facts(tmp_path / "snapshot")
+
+    assert (facts.ids, facts.input) == (saved.prototypes.ids, saved.config.net.input)
+    assert torch.equal(facts.counts, saved.prototypes.counts)
+    assert torch.equal(facts.hops, saved.prototypes.hops)
+    if facts.metric is None or saved.memory.metric is None:
+        assert facts.metric is saved.memory.metric
+    else:
+        assert torch.equal(facts.metric, saved.memory.metric)
 
 
 def test_serving_needs_no_training_state(snapshot, folder):

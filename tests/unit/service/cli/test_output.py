@@ -1,7 +1,9 @@
+import io
+
 import pytest
 import typer
 
-from service.cli.output import echo_table, parse_settings
+from service.cli.output import bar, echo_facts, echo_table, parse_settings
 
 
 def test_values_are_json_where_they_can_be_and_text_else():
@@ -38,3 +40,22 @@ def test_a_table_without_rows_is_its_titles(capsys):
     echo_table(("name", "n"), [])
 
     assert capsys.readouterr().out == "name  n\n"
+
+
+def test_facts_stand_in_two_columns_without_those_that_are_not_known(capsys):
+    echo_facts({"version": 3, "accuracy": None, "id": "x", "note": ""})
+
+    assert capsys.readouterr().out == "version  3\nid       x\n"
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"), [(0, ""), (1, "█" * 24), (0.5, "█" * 12), (1 / 48, "▌"), (-1, ""), (2, "█" * 24)]
+)
+def test_a_score_is_a_bar_to_an_eighth_of_a_character(share, drawn):
+    assert bar(share) == drawn.ljust(24)
+
+
+def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+
+    assert bar(0.5) == "#" * 12 + " " * 12

@@ -1,3 +1,6 @@
+import struct
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -30,6 +33,94 @@ KINDS = {
     "16-bit": encoded(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
     "sideways": encoded(RGB, "JPEG", exif=SIDEWAYS),
 }
+
+
+# One colour in each quarter, so that a wrong turn, a wrong channel or a wrong frame shows.
+COLOURS = (
+    (200, 30, 30),
+    (30, 180, 30),
+    (30, 30, 220),
+    (230, 220, 40),
+)  # top left, top right, bottom left, bottom right
+QUARTERS = Image.fromarray(np.array(COLOURS, np.uint8).reshape(2, 2, 3).repeat(16, 0).repeat(16, 1))
+TURNED = QUARTERS.transpose(Image.Transpose.ROTATE_180)
+# What a camera stores for each EXIF orientation, where QUARTERS is what its owner saw.
+STORED = {
+    1: QUARTERS,
+    2: QUARTERS.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
+    3: TURNED,
+    4: QUARTERS.transpose(Image.Transpose.FLIP_TOP_BOTTOM),
+    5: QUARTERS.transpose(Image.Transpose.TRANSPOSE),
+    6: QUARTERS.transpose(Image.Transpose.ROTATE_90),
+    7: QUARTERS.transpose(Image.Transpose.TRANSVERSE),
+    8: QUARTERS.transpose(Image.Transpose.ROTATE_270),
+}
+
+
+def png_of_16_bits(values: np.ndarray) -> bytes:
+    """Pillow reads colour PNGs of 16 bits but does not write them."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    height, width, channels = values.shape
+    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def oriented(orientation: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif
+
+
+WIDE = np.asarray(QUARTERS).astype(np.uint16) * 257
+COLOURED = {
+    "jpeg": encoded(QUARTERS, "JPEG", quality=95),
+    "progressive jpeg": encoded(QUARTERS, "JPEG", quality=95, progressive=True),
+    "cmyk jpeg": encoded(QUARTERS.convert("CMYK"), "JPEG", quality=95),
+    "png": encoded(QUARTERS, "PNG"),
+    "palette png": encoded(QUARTERS.quantize(4), "PNG"),
+    "rgba png": encoded(QUARTERS.convert("RGBA"), "PNG"),
+    "16-bit png": png_of_16_bits(WIDE),
+    "16-bit rgba png": png_of_16_bits(np.dstack([WIDE, np.full(WIDE.shape[:2], 65535, np.uint16)])),
+    "webp": encoded(QUARTERS, "WEBP", lossless=True),
+    "lossy webp": encoded(QUARTERS, "WEBP", quality=95),
+    "rgba webp": encoded(QUARTERS.convert("RGBA"), "WEBP", lossless=True),
+    "moving webp": encoded(QUARTERS, "WEBP", lossless=True, save_all=True, append_images=[TURNED]),
+    "gif": encoded(QUARTERS, "GIF"),
+    "moving gif": encoded(QUARTERS, "GIF", save_all=True, append_images=[TURNED]),
+    "bmp": encoded(QUARTERS, "BMP"),
+    **{f"exif {number}": encoded(STORED[number], "JPEG", quality=95, exif=oriented(number)) for number in STORED},
+    **{f"png exif {number}": encoded(STORED[number], "PNG", exif=oriented(number)) for number in STORED},
+}
+GREY = {
+    "grey jpeg": encoded(QUARTERS.convert("L"), "JPEG", quality=95),
+    "grey png": encoded(QUARTERS.convert("L"), "PNG"),
+    "grey png with alpha": encoded(QUARTERS.convert("LA"), "PNG"),
+    "grey 16-bit png": png_of_16_bits(np.asarray(QUARTERS.convert("L"))[..., None].astype(np.uint16) * 257),
+    "grey bmp": encoded(QUARTERS.convert("L"), "BMP"),
+    "grey webp": encoded(QUARTERS.convert("L"), "WEBP", lossless=True),
+}
+
+
+def quarters(content: bytes) -> list[list[int]]:
+    """The colour in the middle of each quarter, as the net reads it."""
+    pixels = decode(content, InputConfig(size=16, resize=16), 2000).int()
+    return [pixels[:, y, x].tolist() for y in (4, 12) for x in (4, 12)]
+
+
+@pytest.mark.parametrize("kind", COLOURED)
+def test_every_kind_of_image_shows_its_colours_where_they_were_seen(kind):
+    assert np.abs(np.array(quarters(COLOURED[kind])) - np.array(COLOURS)).max() <= 12
+
+
+@pytest.mark.parametrize("kind", GREY)
+def test_grey_images_have_three_equal_channels_of_the_right_brightness(kind):
+    expected = np.asarray(QUARTERS.convert("L"))[8::16, 8::16].reshape(4, 1)
+
+    assert np.abs(np.array(quarters(GREY[kind])) - expected).max() <= 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

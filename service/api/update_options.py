@@ -1,0 +1,105 @@
+"""The fields of an update's form -> UpdateOptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args, get_type_hints
+
+from service.domain import UpdateOptions
+from service.errors import InvalidOption
+from service.usecases.configure import SHORT_NAMES
+
+__all__ = ["FIELDS", "parse_labels", "parse_options"]
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "preset": {"type": "string", "description": "Named settings: default, head, paper-cifar100, paper-cub"},
+    "regularizer": {"type": "string", "enum": ["frozen", "finetune", "lwf", "ewc", "mas"]},
+    "translator": {"type": "string", "enum": ["none", "sdc", "zstci", "linear", "auto"]},
+    "classifier": {"type": "string", "enum": ["ncm", "whitened"]},
+    "on_bad_image": {"type": "string", "enum": ["reject", "skip"], "default": "reject"},
+    "on_existing_class": {"type": "string", "enum": ["reject", "merge"], "default": "reject"},
+    "activate": {"type": "string", "enum": ["auto", "manual"], "default": "auto"},
+    "instant": {
+        "type": "boolean",
+        "default": False,
+        "description": "Answer from the new classes at once, under the net as it is, until the trained one is ready",
+    },
+    "holdout": {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 0.5,
+        "default": 0.2,
+        "description": "Share of each class's images to ask about instead of learning from; 0 learns from all",
+    },
+    "epochs": {"type": "integer", "minimum": 1, "description": "Short for train.epochs"},
+    "lr": {"type": "number", "description": "Short for train.lr"},
+    "trainable": {"type": "string", "enum": ["head", "last", "all"], "description": "Short for train.trainable"},
+}
+"""Of the form, for the API's description. Any other setting goes by its dotted name, such as translation.ridge."""
+
+_OWN = {name for name in get_type_hints(UpdateOptions) if name != "overrides"}
+_NOT_OPTIONS = {"labels", "dry_run"}
+
+
+def parse_options(fields: Mapping[str, Sequence[str]]) -> UpdateOptions:
+    """A name with a dot, or a short name, is a setting of the learning; any other unknown name is refused."""
+    own: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
+    for name, values in fields.items():
+        if name in _NOT_OPTIONS:
+            continue
+        if len(values) != 1:
+            raise InvalidOption(f"{name} is there {len(values)} times; send it once")
+        if name in _OWN:
+            own[name] = _own(name, values[0])
+        elif name in SHORT_NAMES or "." in name or name in ("shrinkage", "seed", "device"):
+            overrides[SHORT_NAMES.get(name, name)] = _value(values[0])
+        else:
+            raise InvalidOption(
+                f"unknown field {name!r}; known ones: {', '.join(sorted([*_OWN, *SHORT_NAMES]))}, and settings by "
+                "their dotted names such as train.epochs"
+            )
+    return UpdateOptions(**{k: v for k, v in own.items() if v is not None}, overrides=overrides)
+
+
+def parse_labels(fields: Mapping[str, Sequence[str]]) -> list[str]:
+    """One field for each file, or one JSON list for all."""
+    values = list(fields.get("labels", ()))
+    if len(values) == 1 and values[0].lstrip().startswith("["):
+        try:
+            decoded = json.loads(values[0])
+        except ValueError as error:
+            raise InvalidOption(
+                f"labels is no JSON list ({error}); send a list of strings, or one field a file"
+            ) from error
+        if not isinstance(decoded, list) or not all(isinstance(label, str) for label in decoded):
+            raise InvalidOption("labels must be a JSON list of strings, one for each file")
+        return decoded
+    return values
+
+
+def _own(name: str, text: str) -> Any:
+    if text == "":  # what an empty field of a form sends
+        return None
+    if name == "instant":
+        if text.lower() not in ("true", "false", "1", "0"):
+            raise InvalidOption(f"instant must be true or false, got {text!r}")
+        return text.lower() in ("true", "1")
+    if name == "holdout":
+        try:
+            return float(text)
+        except ValueError as error:
+            raise InvalidOption(f"holdout must be a number such as 0.2, got {text!r}") from error
+    allowed = get_args(get_type_hints(UpdateOptions)[name])
+    if allowed and type(None) not in allowed and text not in allowed:
+        raise InvalidOption(f"unknown {name} {text!r}; choose one of: {', '.join(allowed)}")
+    return text
+
+
+def _value(text: str) -> Any:
+    """JSON where it can be, else text: 5, 0.1, true, [1, 2], linear."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

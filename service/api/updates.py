@@ -1,0 +1,195 @@
+"""New classes, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from service.api.dependencies import CurrentParts
+from service.api.incoming import incoming
+from service.api.pages import Cursor, Limit
+from service.api.problems import problems
+from service.api.update_options import FIELDS, parse_labels, parse_options
+from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
+from service.api.upload_form import Form, receive
+from service.bootstrap import Parts
+from service.domain import Event, State
+from service.errors import InvalidForm, InvalidOption
+from service.usecases.submit_update import Preview, Submitted
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/updates", tags=["updates"])
+
+UpdateId = Annotated[str, Path(max_length=64, description="`id` of the update")]
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
+_LOCATION = {"headers": {"Location": {"description": "Where to ask about it", "schema": {"type": "string"}}}}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "`archive`: a zip or tar of class-name/image.jpg; or `files` and as many `labels`. Any other "
+        "field is an option; settings that are not listed here go by their dotted names, such as `translation.ridge`.",
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "archive": {
+                            **_FILES,
+                            "description": "zip, tar, tar.gz, tar.bz2 or tar.xz; several are one update",
+                        },
+                        "files": {**_FILES, "description": "Images, instead of an archive"},
+                        "labels": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "The class of each file, in their order",
+                        },
+                        **FIELDS,
+                    },
+                }
+            }
+        },
+    }
+}
+_POLL_SECONDS = 0.25  # between two looks for new events
+
+
+@router.post(
+    "",
+    summary="Add classes",
+    status_code=202,
+    response_model=UpdateEntry,
+    responses={
+        200: {"model": DryRun, "description": "What it would do (`dry_run=true`); nothing was kept"},
+        202: {"description": "Every image was checked, and the update is stored", **_LOCATION},
+        **problems(400, 409, 413, 415, 422, 503, 507),
+    },
+    openapi_extra=_BODY,
+)
+async def create_update(
+    request: Request,
+    parts: CurrentParts,
+    dry_run: Annotated[bool, Query(description="Check everything, keep nothing")] = False,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=200,
+            description="Any text of yours. The same key again answers with the same update instead of making another.",
+        ),
+    ] = None,
+) -> Response:
+    """Learn new classes, or more of known ones, in the background. Queries go on meanwhile, on the version before.
+
+    Every image is decoded before the answer. If one cannot be used, nothing is kept, and `errors` lists each bad image
+    and why; with `on_bad_image=skip` the update goes on without them and reports them. When the update has ended, its
+    images are deleted.
+    """
+    with parts.uploads:
+        await asyncio.to_thread(parts.submitter.check_room)
+        async with incoming(parts.settings) as folder:
+            form = await receive(request, folder / "form", parts.settings)
+            result = await asyncio.to_thread(_take, parts, form, folder / "upload", dry_run, idempotency_key)
+    if isinstance(result, Preview):
+        return JSONResponse(_dry_run(result))
+    location = str(request.url_for("get_update", update_id=result.update.id).path)
+    return JSONResponse(entry(result.update).model_dump(mode="json"), 202, headers={"Location": location})
+
+
+def _take(parts: Parts, form: Form, target: Any, only_check: bool, key: str | None) -> Preview | Submitted:
+    options = parse_options(form.fields)
+    archives = [file for file in form.files if file.field == "archive"]
+    files = [file for file in form.files if file.field == "files"]
+    stray = sorted({file.field for file in form.files} - {"archive", "files"})
+    if stray:
+        raise InvalidForm(f"files under {stray[0]!r}; send an archive as `archive`, or images as `files` with `labels`")
+    if archives and (files or "labels" in form.fields):
+        raise InvalidOption(
+            "an archive has its classes in its folders; send either `archive`, or `files` with `labels`"
+        )
+    preview = parts.submitter.preview(archives, files, parse_labels(form.fields), options, target)
+    return preview if only_check else parts.submitter.submit(preview, options, target, key)
+
+
+def _dry_run(preview: Preview) -> dict[str, Any]:
+    return dry_run(preview).model_dump(mode="json")
+
+
+# Not async from here on: these ask the database, so they belong in a thread.
+@router.get("", summary="All updates", responses=problems(422, 503))
+def list_updates(
+    parts: CurrentParts,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    state: Annotated[State | None, Query(description="Only those in this state")] = None,
+) -> UpdatePage:
+    found, following = parts.updates.list(limit, int(cursor) if cursor else None, state)
+    return UpdatePage(data=[brief(update) for update in found], next_cursor=str(following) if following else None)
+
+
+@router.get("/{update_id}", summary="One update", responses=problems(404, 503))
+def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
+    return entry(parts.updates.get(update_id))
+
+
+@router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(404, 409, 503))
+def cancel_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
+    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, and
+    the images are deleted."""
+    update = parts.updates.cancel(update_id)
+    if update.state == "cancelled":
+        parts.purger.purge(update_id)
+        update = parts.updates.get(update_id)
+    return entry(update)
+
+
+async def _existing(parts: CurrentParts, update_id: UpdateId) -> str:
+    """Asked before the stream begins: afterwards it is too late for a 404."""
+    await asyncio.to_thread(parts.updates.get, update_id)
+    return update_id
+
+
+@router.get(
+    "/{update_id}/events",
+    summary="Watch an update",
+    response_class=EventSourceResponse,
+    responses={200: {"content": {"text/event-stream": {}}}, **problems(404, 422, 503)},
+)
+async def watch_update(
+    parts: CurrentParts,
+    update_id: Annotated[str, Depends(_existing)],
+    last_event_id: Annotated[
+        str | None,
+        Header(pattern=r"^[0-9]{1,18}$", description="`id` of the last event you have: the stream goes on after it"),
+    ] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Server-sent events: `state`, `progress`, `metric`, and at the end `done`, after which the stream ends. Every
+    event says which `attempt` it is of: after a crash the work begins anew, and so does its progress."""
+    after = int(last_event_id or 0)
+    while True:
+        events = await asyncio.to_thread(parts.updates.events, update_id, after)
+        for event in events:
+            after = event.id
+            yield _sse(event)
+            if event.kind == "done":
+                return
+        if not events:
+            if await asyncio.to_thread(_over, parts, update_id, after):
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _over(parts: Parts, update_id: str, after: int) -> bool:
+    """Whoever asks for what comes after the end gets an empty stream, not an endless one."""
+    update = parts.updates.get(update_id)
+    return update.ended_at is not None and not parts.updates.events(update_id, after)
+
+
+def _sse(event: Event) -> ServerSentEvent:
+    data = {"attempt": event.attempt, "at": event.created_at, **event.data}
+    return ServerSentEvent(data=data, event=event.kind, id=str(event.id))

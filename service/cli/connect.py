@@ -1,0 +1,24 @@
+"""The service that a command asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from service.client import Client
+
+__all__ = ["Url", "connect"]
+
+Url = Annotated[
+    str | None,
+    typer.Option(help="Address of the service (default: ZSTCI_URL, then port 8000 here)", show_default=False),
+]
+
+
+def connect(url: str | None) -> Client:
+    from service.client import Client
+    from service.config import load_settings
+
+    return Client(url if url is not None else load_settings().url)

@@ -1,0 +1,21 @@
+"""zstci migrate"""
+
+from __future__ import annotations
+
+import typer
+
+__all__ = ["migrate"]
+
+
+def migrate() -> None:
+    """Bring the database's tables to what this program needs. `zstci serve` does it by itself on SQLite."""
+    from service.bootstrap import migrate as run
+    from service.config import load_settings
+    from service.storage.database import Database, database_url
+    from service.storage.migrate import head
+
+    settings = load_settings()
+    run(settings)
+    database = Database(database_url(settings))
+    typer.echo(f"{database.engine.url.render_as_string(hide_password=True)} is at {head()}")
+    database.close()

@@ -1,0 +1,79 @@
+"""Keeps an API process and a worker running."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+__all__ = ["supervise"]
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.2
+_GRACE_SECONDS = 30.0
+_HEALTHY_SECONDS = 10.0  # who lived this long did not die of its own start
+
+
+class _Child:
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.name, self._arguments = name, arguments
+        self._pause, self._not_before = 0.5, 0.0
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "service.cli", self.name, *self._arguments])
+        self.started = time.monotonic()
+
+    def mind(self) -> None:
+        """Start it again if it died, with longer and longer pauses if it keeps dying."""
+        code, now = self.process.poll(), time.monotonic()
+        if code is None:
+            return
+        if not self._not_before:
+            self._pause = 0.5 if now - self.started > _HEALTHY_SECONDS else min(2 * self._pause, 30.0)
+            self._not_before = now + self._pause
+            about = {"action": "process_died", "which": self.name, "code": code, "again_in": self._pause}
+            logger.error("Process died", extra=about)
+        elif now >= self._not_before:
+            self._not_before = 0.0
+            self.start()
+
+    @property
+    def failed_to_start(self) -> bool:
+        return self.process.poll() not in (None, 0) and time.monotonic() - self.started < _HEALTHY_SECONDS
+
+
+def supervise(host: str, port: int) -> int:
+    """Until SIGTERM or SIGINT, or until the API cannot even start: waiting does not free a port that is taken."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    api = _Child("api", "--host", host, "--port", str(port))
+    worker = _Child("worker")
+    first = api.process
+    try:
+        while not stop.wait(_LOOK_SECONDS):
+            if api.process is first and api.failed_to_start:
+                return api.process.returncode
+            api.mind()
+            worker.mind()
+        return 0
+    finally:
+        _end([api, worker])
+
+
+def _end(children: list[_Child]) -> None:
+    for child in children:
+        if child.process.poll() is None:
+            child.process.terminate()
+    deadline = time.monotonic() + _GRACE_SECONDS
+    for child in children:
+        try:
+            child.process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.process.kill()
+            child.process.wait()

@@ -1,0 +1,145 @@
+"""A version's folder: all that a server needs to answer, and all that the next update builds on. Never changed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.errors import CorruptBundle, StorageFull
+from service.serving.engine import EngineName, export
+from service.serving.index import PrototypeIndex
+from zstci import Snapshot
+from zstci.errors import InvalidConfig
+
+__all__ = ["ENGINE", "FORMAT", "INDEX", "VERSION", "Manifest", "Written", "verify", "write"]
+
+FORMAT = 1
+ENGINE, INDEX, VERSION = "engine.onnx", "index.faiss", "version.json"
+_CURE = "restore the folder from a copy, or activate another version"
+
+
+@dataclass(frozen=True)
+class Written:
+    sha256: str  # of version.json, which holds those of the files
+    bytes: int
+    engine: EngineName
+
+
+@dataclass(frozen=True)
+class Manifest:
+    engine: EngineName
+    names: dict[str, str]  # class id -> name when the version was made; the database knows of renames
+    sha256: str
+
+
+def write(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Written:
+    """The whole folder, on disk for good, or none of it. One that exists is refused: it may be answering queries."""
+    if folder.exists():
+        raise InvalidConfig(f"{folder} exists already; a version is never overwritten, choose another folder")
+    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
+    for leftover in folder.parent.glob(f"*.{folder.name}.partial-*"):  # of a writer that was killed
+        shutil.rmtree(leftover)
+    try:
+        with _full_disk_named(folder):
+            written = _fill(snapshot, partial, class_names)
+        partial.rename(folder)
+        _sync(folder.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return written
+
+
+def verify(folder: Path, sha256: str | None = None) -> Manifest:
+    """Read every byte once, before any of it is used. `sha256` is what the folder's `Written` said."""
+    content = _read_version(folder)
+    if sha256 not in (None, content["sha256"]):
+        raise CorruptBundle(f"{folder} is whole, but another version than the one that was published here; {_CURE}")
+    # Hidden files are those of file systems and file managers.
+    present = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {VERSION}
+    for name in sorted(present - set(content["files"])):
+        raise CorruptBundle(f"{folder / name} is none of this version's files; remove it, or {_CURE}")
+    for name, facts in content["files"].items():
+        _check_file(folder / name, facts, name in present)
+    return Manifest(content["engine"], content["names"], content["sha256"])
+
+
+def _fill(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Written:
+    snapshot.save(folder)
+    engine = export(snapshot, folder / ENGINE)
+    PrototypeIndex.of(snapshot.prototypes.means, snapshot.memory.metric).write(folder / INDEX)
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "engine": engine,
+        "names": {name: class_names.get(name, name) for name in snapshot.prototypes.ids},
+        "files": {path.name: _facts(path) for path in sorted(folder.iterdir())},
+    }
+    content["sha256"] = _digest(content)
+    (folder / VERSION).write_text(json.dumps(content, indent=1), encoding="utf-8")
+    for path in [*folder.iterdir(), folder]:
+        _sync(path)
+    return Written(content["sha256"], sum(path.stat().st_size for path in folder.iterdir()), engine)
+
+
+@contextmanager
+def _full_disk_named(folder: Path) -> Iterator[None]:
+    """By its text: safetensors and FAISS raise errors of their own, without the system's number."""
+    try:
+        yield
+    except Exception as error:
+        if os.strerror(errno.ENOSPC) not in str(error):
+            raise
+        raise StorageFull(f"no room left on the disk of {folder}; free some and try again") from error
+
+
+def _read_version(folder: Path) -> dict[str, Any]:
+    path = folder / VERSION
+    try:
+        content = json.loads(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise CorruptBundle(
+                f"{folder} has format {content['format']}, this program reads {FORMAT}; use the one that wrote it"
+            )
+        if content["sha256"] != _digest(content):
+            raise CorruptBundle(f"{path} was altered; {_CURE}")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CorruptBundle(f"{folder} has no {VERSION}: no version, or an incomplete one; {_CURE}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptBundle(f"{path} cannot be read ({error}); {_CURE}") from error
+    return content
+
+
+def _check_file(path: Path, expected: dict[str, Any], present: bool) -> None:
+    if not present:
+        raise CorruptBundle(f"{path} is missing; {_CURE}")
+    found = _facts(path)
+    if found["bytes"] != expected["bytes"]:
+        raise CorruptBundle(f"{path} has {found['bytes']} bytes instead of {expected['bytes']}; {_CURE}")
+    if found["sha256"] != expected["sha256"]:
+        raise CorruptBundle(f"{path} was altered (its sha256 does not match); {_CURE}")
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    with open(path, "rb") as content:
+        return {"sha256": hashlib.file_digest(content, "sha256").hexdigest(), "bytes": path.stat().st_size}
+
+
+def _digest(content: dict[str, Any]) -> str:
+    signed = {name: value for name, value in content.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

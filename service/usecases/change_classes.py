@@ -1,0 +1,90 @@
+"""Rename a class, or end one. A name is only what is shown, so it changes everywhere at once; without a class the model
+answers otherwise, so that makes a new version."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+
+from service.config import Settings
+from service.domain import Facts, Version
+from service.errors import LastClass, NameTaken, UnknownClass, VersionChanged
+from service.serving import bundle
+from service.storage.artifacts import Artifacts
+from service.storage.versions import NewVersion, VersionStore
+from service.usecases.class_names import clean
+from service.usecases.known import known_classes
+from service.usecases.make_version import without
+from zstci import Snapshot
+
+__all__ = ["ClassChanger"]
+
+_TRIES = 3
+
+
+class ClassChanger:
+    def __init__(self, versions: VersionStore, artifacts: Artifacts, settings: Settings) -> None:
+        self._versions, self._artifacts, self._settings = versions, artifacts, settings
+
+    def rename(self, class_id: str, name: str) -> None:
+        """The id stays, and so does every answer but for the name in it."""
+        name = clean(name)
+        known = known_classes(self._versions, self._artifacts)
+        if class_id not in known.values():
+            raise UnknownClass(f"the active version knows no class {class_id!r}; GET /v1/classes lists all")
+        if known.get(name, class_id) != class_id:
+            raise NameTaken(f"class {known[name]} is called {name!r} already; rename that one first")
+        self._versions.rename(class_id, name)
+
+    def delete(self, class_id: str, expected: int | None = None) -> Version:
+        """A new version without the class, active at once. An update that is published at the same moment wins, and the
+        class is taken out of that; unless the caller said which version it means."""
+        for _ in range(_TRIES):
+            try:
+                return self._delete(class_id, expected)
+            except VersionChanged:
+                if expected is not None:
+                    raise
+        return self._delete(class_id, expected)
+
+    def _delete(self, class_id: str, expected: int | None) -> Version:
+        started = time.monotonic()
+        active = self._versions.active().version
+        if expected is not None and expected != (active or 0):
+            raise VersionChanged(f"version {active or 0} is active by now, not {expected}")
+        known = known_classes(self._versions, self._artifacts)
+        if active is None or class_id not in known.values():
+            raise UnknownClass(f"the active version knows no class {class_id!r}; GET /v1/classes lists all")
+        if len(known) == 1:
+            raise LastClass("a version needs at least one class; add another one first")
+        parent = self._versions.get(active)
+        snapshot = without(Snapshot.load(self._artifacts.local(parent.bundle)), {class_id})
+        version = self._store(parent, snapshot, started)
+        try:
+            return self._versions.publish(version, expected=active, activate=True, names={})
+        except VersionChanged:
+            self._artifacts.delete(version.bundle)
+            raise
+
+    def _store(self, parent: Version, snapshot: Snapshot, started: float) -> NewVersion:
+        name = f"delete-{uuid.uuid4().hex}"
+        staged = self._settings.home / "work" / name
+        try:
+            written = bundle.write(snapshot, staged, self._versions.names())
+            self._artifacts.put(staged, f"versions/{name}")
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+        facts = Facts(
+            seconds=round(time.monotonic() - started, 3),
+            task=snapshot.task,
+            classes=len(snapshot.prototypes),
+            added=(),
+            images=0,
+            backbone=parent.facts.backbone,
+            regularizer=parent.facts.regularizer,
+            translator=parent.facts.translator,
+            classifier=parent.facts.classifier,
+            engine=written.engine,
+        )
+        return NewVersion(parent.number, "delete", f"versions/{name}", written.sha256, written.bytes, facts, None)

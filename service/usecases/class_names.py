@@ -1,0 +1,37 @@
+"""Names of classes come from strangers and are shown to others: none may hide, reorder or break the text around it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from service.errors import BadClassName
+
+__all__ = ["LONGEST", "clean"]
+
+LONGEST = 200
+# Control and format characters (all that turn the direction of writing are among them), halves of a character, line
+# and paragraph separators. The two joiners are format characters too, but Persian, Hindi and many emoji need them.
+_REFUSED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+
+
+def clean(name: str) -> str:
+    """The name in the one form that is compared and stored: NFC, no space around it."""
+    # First the length: composing megabytes of accents is slow.
+    if len(name) > 4 * LONGEST:
+        raise _too_long(name)
+    name = unicodedata.normalize("NFC", name).strip()
+    if not name.strip(_JOINERS + " "):
+        raise BadClassName("a class has an empty name; give it at least one character")
+    if len(name) > LONGEST:
+        raise _too_long(name)
+    if "/" in name or "\\" in name or name in (".", ".."):
+        raise BadClassName(f"{name!r} reads like a path; name the class without slashes, and not just dots")
+    for character in name:
+        if unicodedata.category(character) in _REFUSED and character not in _JOINERS:
+            raise BadClassName(f"{name!r} holds U+{ord(character):04X}, which is invisible; take it out of the name")
+    return name
+
+
+def _too_long(name: str) -> BadClassName:
+    return BadClassName(f"{name[:40]!r}... has {len(name)} characters; a name of a class has at most {LONGEST}")

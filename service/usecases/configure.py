@@ -1,0 +1,65 @@
+"""From what a caller chose to the settings of one update, refused before any work where they cannot work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from service.domain import UpdateOptions
+from service.errors import InvalidOption
+from zstci import Config, preset
+from zstci.classifiers import check_classifier
+from zstci.devices import resolve
+from zstci.nets import check_backbone
+from zstci.regularizers import check_regularizer
+from zstci.translators import check_translator
+
+__all__ = ["SHORT_NAMES", "choose_config"]
+
+# What people type most; every other setting goes by its dotted name.
+SHORT_NAMES = {
+    "epochs": "train.epochs",
+    "lr": "train.lr",
+    "margin": "train.margin",
+    "trainable": "train.trainable",
+    "weight": "train.weight",
+    "backbone": "net.backbone",
+    "dim": "net.dim",
+}
+
+
+def choose_config(parent: Config | None, options: UpdateOptions, default_preset: str) -> Config:
+    """Without a preset an update goes on as its parent was learnt. The net is always the parent's: its prototypes live
+    in that net's space."""
+    if parent is None:
+        config = preset(options.preset or default_preset)
+    elif options.preset is None:
+        config = parent
+    else:
+        config = replace(preset(options.preset), net=parent.net)
+    config = config.override(**_overrides(options))
+    _check(config, parent)
+    return config
+
+
+def _overrides(options: UpdateOptions) -> dict[str, Any]:
+    chosen = {name: getattr(options, name) for name in ("regularizer", "translator", "classifier")}
+    dotted = {SHORT_NAMES.get(name, name): value for name, value in options.overrides.items()}
+    weights = dotted.get("net.weights", "none")
+    if weights not in ("none", "pretrained"):
+        # A path here would let a caller make the server read any of its files.
+        raise InvalidOption("net.weights must be pretrained or none; files of weights are not read for a request")
+    return dotted | {name: value for name, value in chosen.items() if value is not None}
+
+
+def _check(config: Config, parent: Config | None) -> None:
+    check_regularizer(config.regularizer)
+    check_classifier(config.classifier)
+    check_translator(config.translator, config.translation)
+    check_backbone(config.net)
+    resolve(config.device)
+    if parent is not None and replace(config.net, weights="") != replace(parent.net, weights=""):
+        raise InvalidOption(
+            f"the net of a service stays {parent.net.backbone} with {parent.net.dim or 'all'} dimensions, because "
+            "everything that is stored lives in its space; leave out the net settings, or start another service"
+        )

@@ -1,0 +1,111 @@
+"""Which version this process answers from: it follows the active one, and swaps to what it has loaded and checked."""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Lock
+
+from service.domain import Version
+from service.errors import DatabaseUnreachable
+from service.serving.live import LiveModel, ModelSlot
+from service.storage.artifacts import Artifacts
+from service.storage.versions import VersionStore
+
+__all__ = ["Follower"]
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 30.0
+
+
+class Follower:
+    """The only one that swaps the slot of this process. Its lock is never on the way of a query."""
+
+    def __init__(self, versions: VersionStore, artifacts: Artifacts, slot: ModelSlot) -> None:
+        self._versions, self._artifacts, self._slot = versions, artifacts, slot
+        self._lock = Lock()
+        self._names_revision: int | None = None
+        self._failed: tuple[int, float] | None = None  # version, when to try again
+        self.problem: str | None = None  # why this process is not where it should be
+        self.database_reachable = False
+        self.load_seconds = 0.0  # of the last version: reading, checking, warming up
+
+    def refresh(self) -> bool:
+        """Swap to the active version if it is another one. One that cannot be loaded leaves the old one answering."""
+        with self._lock:
+            try:
+                active = self._versions.active()
+                self._refresh_names(active.names_revision)
+            except DatabaseUnreachable:
+                self.database_reachable = False
+                raise
+            self.database_reachable = True
+            if active.version is None or active.version == self._slot.version or self._waits(active.version):
+                return False
+            self._names_revision = None  # a new version may bring new classes
+            self._refresh_names(active.names_revision)
+            return self._follow(active.version)
+
+    def activate(self, number: int, expected: int | None = None) -> Version:
+        """Loaded and checked first, so that a damaged version never becomes the active one."""
+        with self._lock:
+            live = self._load(number)
+            version = self._versions.activate(number, expected)
+            self._names_revision = None
+            self._refresh_names(self._versions.active().names_revision)
+            self._swap(live)
+        return version
+
+    def _follow(self, number: int) -> bool:
+        try:
+            self._swap(self._load(number))
+        except DatabaseUnreachable:
+            raise
+        except Exception as error:
+            self._failed = number, time.monotonic() + _RETRY_SECONDS
+            self.problem = f"version {number} cannot be loaded: {error}"
+            logger.exception("Version not loaded", extra={"action": "version_not_loaded", "version": number})
+            return self._fall_back(number)
+        return True
+
+    def _fall_back(self, number: int) -> bool:
+        """With nothing to answer from, the newest version below that is whole: an old answer beats none."""
+        parent = self._versions.get(number).parent
+        while self._slot.version is None and parent is not None:
+            try:
+                live = self._load(parent)
+            except DatabaseUnreachable:
+                raise
+            except Exception:
+                logger.exception("Version not loaded", extra={"action": "version_not_loaded", "version": parent})
+                parent = self._versions.get(parent).parent
+            else:
+                problem = self.problem
+                self._swap(live)
+                self.problem = f"{problem}; version {parent} answers instead"
+                self._failed = number, time.monotonic() + _RETRY_SECONDS
+                return True
+        return False
+
+    def _load(self, number: int) -> LiveModel:
+        if number in self._slot.loaded:
+            return self._slot.get(number)  # rolling back to what is still warm takes no time
+        started = time.monotonic()
+        version = self._versions.get(number)
+        live = LiveModel.load(self._artifacts.local(version.bundle), number, version.sha256)
+        self.load_seconds = time.monotonic() - started
+        return live
+
+    def _refresh_names(self, revision: int) -> None:
+        if revision != self._names_revision:
+            self._slot.names = self._versions.names()
+            self._names_revision = revision
+
+    def _waits(self, number: int) -> bool:
+        return self._failed is not None and self._failed[0] == number and time.monotonic() < self._failed[1]
+
+    def _swap(self, live: LiveModel) -> None:
+        self._slot.swap(live)
+        self._failed = self.problem = None
+        logger.info("Version live", extra={"action": "version_live", "version": live.version, "classes": len(live.ids)})

@@ -1,0 +1,172 @@
+"""From an upload to the files of a new version: learn, ask about the held-out part, write the bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from service.config import Settings
+from service.domain import Facts, Update, Upload, VersionKind
+from service.errors import ClassExists
+from service.serving import bundle
+from service.storage.artifacts import Artifacts
+from service.storage.updates import UpdateStore
+from service.storage.versions import NewVersion, VersionStore
+from service.usecases import hold_out, read_upload
+from service.usecases.configure import choose_config
+from service.usecases.progress import Reporter
+from service.usecases.purge import upload_key, work_folder
+from zstci import Config, ImageFiles, Snapshot, TaskData, learn
+
+__all__ = ["Base", "Made", "Maker", "class_id", "without"]
+
+
+def class_id(update_id: str, name: str) -> str:
+    """Of a new class. Drawn from the update and the name, so that every attempt finds the same, and no two classes of
+    one name, an old and a new one, share it."""
+    return "c" + hashlib.sha256(f"{update_id}/{name}".encode()).hexdigest()[:15]
+
+
+@dataclass(frozen=True)
+class Base:
+    """What an update builds on: the version, its snapshot, and what must still be active when it is published."""
+
+    version: int | None
+    snapshot: Snapshot | None
+    expected: int | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A bundle that is stored and not yet published. Plain values only: it is kept in the job's record."""
+
+    version: NewVersion
+    expected: int | None
+    names: dict[str, str]  # of the upload's classes, by id
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Made:
+        version = stored["version"]
+        facts = Facts(**version["facts"] | {"added": tuple(version["facts"]["added"])})
+        return cls(NewVersion(**version | {"facts": facts}), stored["expected"], stored["names"])
+
+
+class Maker:
+    def __init__(self, updates: UpdateStore, versions: VersionStore, artifacts: Artifacts, settings: Settings) -> None:
+        self._updates, self._versions, self._artifacts, self._settings = updates, versions, artifacts, settings
+
+    def make(self, update: Update, reporter: Reporter, instant: bool = False) -> Made:
+        """`instant`: the same classes under the net as it is, which takes seconds."""
+        started = time.monotonic()
+        reporter.stage("validating", 0.0)
+        folder = self._artifacts.local(upload_key(update.id))
+        upload = read_upload.load(folder)
+        base = self._base(update)
+        config = self._config(update, base, instant)
+        reporter.expect(training=config.regularizer != "frozen")
+        ids = self._class_ids(update, upload, base)
+        reporter.stage("validating", 1.0)
+
+        learnt, held = hold_out.split(upload, update.options.holdout, config.seed)
+        data = TaskData(ImageFiles([folder / i.file for i in learnt]), tuple(ids[i.class_name] for i in learnt))
+        snapshot = self._learn(update, base, data, config, reporter)
+        metrics = hold_out.measure(
+            snapshot, folder, held, ids, lambda done: reporter.stage("evaluating", done), reporter.should_stop
+        )
+        metrics["seconds"] = round(time.monotonic() - started, 3)
+        if not instant:
+            self._updates.metric(update.id, update.attempt, metrics | {"translation": snapshot.memory.translation})
+        reporter.stage("publishing", 0.0)
+        return self._store(update, base, snapshot, ids, len(learnt), metrics, instant)
+
+    def _base(self, update: Update) -> Base:
+        """The active version; for an update whose instant part is active, the one below that."""
+        active = self._versions.active().version
+        if active is None:
+            return Base(None, None, None)
+        number: int | None = active
+        if active == update.instant_version:
+            number = self._versions.get(active).parent
+        snapshot = self._load(number) if number is not None else None
+        if snapshot is not None and number == active:
+            # Something else was activated on top of our instant part: its classes are learnt anew here.
+            own = {class_id(update.id, name) for name in update.classes} & set(snapshot.prototypes.ids)
+            snapshot = without(snapshot, own) if own else snapshot
+        return Base(number, snapshot, active)
+
+    def _load(self, number: int) -> Snapshot:
+        folder = self._artifacts.local(self._versions.get(number).bundle)
+        bundle.verify(folder)
+        return Snapshot.load(folder)
+
+    def _config(self, update: Update, base: Base, instant: bool) -> Config:
+        parent = base.snapshot.config if base.snapshot is not None else None
+        config = choose_config(parent, update.options, self._settings.default_preset)
+        return replace(config, regularizer="frozen") if instant else config
+
+    def _class_ids(self, update: Update, upload: Upload, base: Base) -> dict[str, str]:
+        names = self._versions.names()
+        known = {names.get(i, i): i for i in (base.snapshot.prototypes.ids if base.snapshot else ())}
+        again = [name for name in upload.classes if name in known]
+        if again and update.options.on_existing_class == "reject":
+            raise ClassExists(
+                f"{', '.join(again[:5])} {'is' if len(again) == 1 else 'are'} known by now; send the images again "
+                "with on_existing_class=merge to add to what is known, or under another name"
+            )
+        return {name: known.get(name) or class_id(update.id, name) for name in upload.classes}
+
+    def _learn(self, update: Update, base: Base, data: TaskData, config: Config, reporter: Reporter) -> Snapshot:
+        """Kept until the version is published: a worker that dies after learning does not learn again."""
+        kept = work_folder(self._settings, update.id) / f"snapshot-{base.version or 0}-{config.regularizer}"
+        if kept.is_dir():
+            return Snapshot.load(kept)
+        checkpoints = work_folder(self._settings, update.id) / "checkpoints"
+        snapshot = learn(base.snapshot, data, config, reporter, reporter.should_stop, checkpoints)
+        snapshot.save(kept)
+        return snapshot
+
+    def _store(
+        self,
+        update: Update,
+        base: Base,
+        snapshot: Snapshot,
+        ids: dict[str, str],
+        images: int,
+        metrics: dict[str, Any],
+        instant: bool,
+    ) -> Made:
+        key = f"versions/{update.id}-{'instant' if instant else base.version or 0}"
+        staged = work_folder(self._settings, update.id) / "bundle"
+        shutil.rmtree(staged, ignore_errors=True)
+        names = self._versions.names() | {i: name for name, i in ids.items()}
+        written = bundle.write(snapshot, staged, names)
+        self._artifacts.put(staged, key)
+        known = set(base.snapshot.prototypes.ids) if base.snapshot else set()
+        facts = Facts(
+            seconds=metrics["seconds"],
+            task=snapshot.task,
+            classes=len(snapshot.prototypes),
+            added=tuple(name for name, i in ids.items() if i not in known),
+            images=images,
+            backbone=snapshot.config.net.backbone,
+            regularizer=snapshot.config.regularizer,
+            translator=snapshot.config.translator,
+            classifier=snapshot.config.classifier,
+            engine=written.engine,
+            translation=snapshot.memory.translation,
+            metrics=metrics,
+        )
+        kind: VersionKind = "instant" if instant else "update"
+        version = NewVersion(base.version, kind, key, written.sha256, written.bytes, facts, update.id)
+        return Made(version, base.expected, {i: name for name, i in ids.items() if i not in known})
+
+
+def without(snapshot: Snapshot, ids: set[str]) -> Snapshot:
+    """The same snapshot that never heard of these classes; the shared spread of all classes stays as it is."""
+    return replace(snapshot, memory=replace(snapshot.memory, prototypes=snapshot.prototypes.without(ids)))

@@ -1,0 +1,104 @@
+"""From the library's stages to one bar for the whole update, told to the database, and a stop that is heard there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import cast
+
+from service.domain import Report, Stage
+from service.errors import DatabaseUnreachable
+from service.storage.updates import UpdateStore
+from zstci import Progress
+
+__all__ = ["Reporter"]
+
+logger = logging.getLogger(__name__)
+
+# Where each stage ends on the bar; roughly how the time goes.
+_ENDS: dict[Stage, float] = {
+    "validating": 0.03,
+    "embedding": 0.25,
+    "fine_tuning": 0.72,
+    "translating": 0.86,
+    "reprojecting": 0.88,
+    "evaluating": 0.95,
+    "publishing": 1.0,
+}
+_ENDS_FROZEN: dict[Stage, float] = {
+    "validating": 0.05,
+    "embedding": 0.80,
+    "reprojecting": 0.82,
+    "evaluating": 0.93,
+    "publishing": 1.0,
+}
+_EVERY_SECONDS = 0.3  # reports of one stage
+_ASK_SECONDS = 0.5  # looks at whether to stop
+
+
+class Reporter:
+    """One attempt's voice. A database that is away for a while costs reports, never the work."""
+
+    def __init__(
+        self,
+        updates: UpdateStore,
+        update_id: str,
+        attempt: int,
+        shutting_down: Callable[[], bool],
+        span: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        """`span` is the part of the bar that this work is, where it is one of several."""
+        self._updates, self._id, self._attempt = updates, update_id, attempt
+        self._ends = _ENDS
+        self._shutting_down, self._span = shutting_down, span
+        self._started = time.monotonic()
+        self._stage: Stage = "queued"
+        self._reached = 0.0
+        self._told = self._asked = 0.0
+        self._cancelled = False
+
+    def expect(self, training: bool) -> None:
+        self._ends = _ENDS if training else _ENDS_FROZEN
+
+    def __call__(self, progress: Progress) -> None:
+        """What `zstci.learn` calls."""
+        self.stage(cast(Stage, progress.stage), progress.fraction, progress)
+
+    def stage(self, stage: Stage, fraction: float, detail: Progress | None = None) -> None:
+        now = time.monotonic()
+        whole = fraction >= 1.0 and (detail is None or detail.epoch == detail.epochs)
+        if stage == self._stage and not whole and now - self._told < _EVERY_SECONDS:
+            return
+        self._stage, self._told = stage, now
+        self._reached = max(self._reached, self._place(stage, fraction))
+        elapsed = now - self._started
+        eta = elapsed * (1 - self._reached) / self._reached if self._reached > 0.05 else None
+        report = Report(stage, round(self._reached, 4), round(eta, 1) if eta is not None else None)
+        if detail is not None and detail.epochs:
+            report = Report(stage, report.progress, report.eta_seconds, detail.epoch, detail.epochs, detail.loss)
+        try:
+            self._updates.report(self._id, self._attempt, report)
+        except DatabaseUnreachable as error:
+            logger.warning("Progress not told", extra={"action": "progress_not_told", "reason": str(error)})
+
+    def should_stop(self) -> bool:
+        """Asked between two batches, so the database is asked for it only now and then."""
+        if self._shutting_down():
+            return True
+        now = time.monotonic()
+        if not self._cancelled and now - self._asked >= _ASK_SECONDS:
+            self._asked = now
+            try:
+                self._cancelled = self._updates.cancel_requested(self._id)
+            except DatabaseUnreachable:
+                return False
+        return self._cancelled
+
+    def _place(self, stage: Stage, fraction: float) -> float:
+        order = list(self._ends)
+        if stage not in self._ends:
+            return self._reached
+        before = self._ends[order[order.index(stage) - 1]] if order.index(stage) else 0.0
+        start, end = self._span
+        return start + (end - start) * (before + fraction * (self._ends[stage] - before))

@@ -1,0 +1,56 @@
+"""No image outlives its update."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from service.config import Settings
+from service.domain import ENDED, Update
+from service.errors import BadUpload
+from service.storage.artifacts import Artifacts
+from service.storage.updates import UpdateStore
+from service.storage.versions import VersionStore
+from service.usecases import read_upload
+
+__all__ = ["Purger", "upload_key", "work_folder"]
+
+
+def upload_key(update_id: str) -> str:
+    return f"uploads/{update_id}"
+
+
+def work_folder(settings: Settings, update_id: str) -> Path:
+    """Checkpoints and other unfinished things of one update, on the worker's own disk."""
+    return settings.home / "work" / update_id
+
+
+class Purger:
+    def __init__(self, updates: UpdateStore, versions: VersionStore, artifacts: Artifacts, settings: Settings) -> None:
+        self._updates, self._versions, self._artifacts, self._settings = updates, versions, artifacts, settings
+
+    def purge(self, update_id: str) -> None:
+        """Whoever finds an ended update that is not purged may call this, any number of times."""
+        update = self._updates.get(update_id)
+        if update.state not in ENDED or update.purged_at is not None:
+            return
+        receipt = self._receipt(update)
+        self._artifacts.delete(upload_key(update_id))
+        shutil.rmtree(work_folder(self._settings, update_id), ignore_errors=True)
+        for key in self._artifacts.keys("versions/"):
+            if key.startswith(f"versions/{update_id}-") and self._versions.by_bundle(key) is None:
+                self._artifacts.delete(key)  # learnt, but never published
+        self._updates.purged(update_id, receipt)
+
+    def _receipt(self, update: Update) -> dict[str, Any]:
+        """What is deleted, so that its owner can check: the sha256 of every image, and no image."""
+        try:
+            upload = read_upload.load(self._artifacts.local(upload_key(update.id)))
+        except (BadUpload, OSError):
+            return {"images": update.images}  # a purge that was interrupted
+        return {
+            "images": len(upload.images),
+            "bytes": sum(image.bytes for image in upload.images),
+            "sha256": sorted(image.sha256 for image in upload.images),
+        }
