@@ -53,12 +53,17 @@ class Parts:
 class WorkerParts:
     """What a worker process is made of."""
 
+    database: Database
     updates: UpdateStore
     versions: VersionStore
     artifacts: Artifacts
     jobs: Jobs
     runner: UpdateRunner
     purger: Purger
+
+    def close(self) -> None:
+        self.jobs.close()
+        self.database.close()
 
 
 def assemble(settings: Settings) -> Parts:
@@ -78,7 +83,7 @@ def assemble(settings: Settings) -> Parts:
         Purger(updates, versions, artifacts, settings),
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
-        Gate(settings.max_uploads),
+        Gate(settings.max_uploads, "uploads"),
     )
 
 
@@ -88,7 +93,7 @@ def assemble_worker(settings: Settings, shutting_down: threading.Event) -> Worke
     updates, versions = UpdateStore(database), VersionStore(database)
     runner = UpdateRunner(updates, versions, artifacts, settings, shutting_down)
     purger = Purger(updates, versions, artifacts, settings)
-    return WorkerParts(updates, versions, artifacts, Jobs(settings), runner, purger)
+    return WorkerParts(database, updates, versions, artifacts, Jobs(settings), runner, purger)
 
 
 def migrate(settings: Settings) -> None:

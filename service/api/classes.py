@@ -11,13 +11,14 @@ from service.api.pages import Cursor, Limit, page
 from service.api.preconditions import IfMatch, expected_version
 from service.api.problems import problems
 from service.api.schemas import ClassEntry, ClassName, ClassPage, VersionEntry, version_entry
+from service.api.small_body import SmallBody
 from service.bootstrap import Parts
 from service.errors import UnknownClass
 from service.serving.live import LiveModel
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/classes", tags=["classes"])
+router = APIRouter(prefix="/v1/classes", tags=["classes"], route_class=SmallBody)
 
 ClassId = Annotated[str, Path(max_length=200, description="`id` of the class", examples=["c0123456789abcde"])]
 
@@ -34,7 +35,9 @@ async def get_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId) 
 
 
 # Not async from here on: these work with the database and with files, so they belong in a thread.
-@router.patch("/{class_id}", summary="Rename a class", responses={200: MODEL_VERSION, **problems(404, 409, 422, 503)})
+@router.patch(
+    "/{class_id}", summary="Rename a class", responses={200: MODEL_VERSION, **problems(400, 404, 409, 413, 422, 503)}
+)
 def rename_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId, change: ClassName) -> ClassEntry:
     """The id stays. The new name is shown in every version; other API processes show it within their poll interval."""
     parts.changer.rename(class_id, change.name)

@@ -14,7 +14,7 @@ from service.api.dependencies import CurrentParts
 from service.config import Settings
 from service.errors import InvalidForm, TooLarge, TooManyImages, UnsupportedMediaType
 
-__all__ = ["BODY", "Images"]
+__all__ = ["BODY", "Images", "limited"]
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 # An empty type is a client that sends none; the form type is what `curl --data-binary` claims by default.
@@ -41,21 +41,24 @@ BODY: dict[str, Any] = {
 async def _read_images(request: Request, parts: CurrentParts) -> list[bytes]:
     settings = parts.settings
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "multipart/form-data":
-        return await _form(_limited(request, settings.max_request_bytes), settings)
-    if kind in _RAW or kind.startswith("image/"):
-        limit = min(settings.max_image_bytes, settings.max_request_bytes)
-        return [await _limited(request, limit).body()]
+    try:
+        if kind == "multipart/form-data":
+            return await _form(limited(request, settings.max_request_bytes), settings)
+        if kind in _RAW or kind.startswith("image/"):
+            limit = min(settings.max_image_bytes, settings.max_request_bytes)
+            return [await limited(request, limit).body()]
+    except ClientDisconnect as error:
+        raise InvalidForm("the connection ended within the body") from error
     raise UnsupportedMediaType(f"{kind} is not read here; send image/* as the body, or files as multipart/form-data")
 
 
 Images = Annotated[list[bytes], Depends(_read_images)]
 
 
-def _limited(request: Request, limit: int) -> Request:
+def limited(request: Request, limit: int) -> Request:
     """The same request, which breaks off as soon as there is too much of it."""
     announced = request.headers.get("content-length", "")
-    refusal = TooLarge(f"the body has more than {limit} bytes; send less at once, or smaller images")
+    refusal = TooLarge(f"the body has more than {limit} bytes; send less at once")
     if announced.isdecimal() and int(announced) > limit:
         raise refusal
     read = 0
@@ -79,8 +82,6 @@ async def _form(request: Request, settings: Settings) -> list[bytes]:
             return [await file.read() for file in files]
     except HTTPException as error:
         raise InvalidForm(f"{error.detail}; send the images as files of a multipart/form-data body") from error
-    except ClientDisconnect as error:
-        raise InvalidForm("the connection ended within the form") from error
 
 
 def _check(files: list[UploadFile], settings: Settings) -> None:

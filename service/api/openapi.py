@@ -21,7 +21,13 @@ def document(app: FastAPI) -> None:
 def _cached(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.openapi_schema = _completed(
-            get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            get_openapi(
+                title=app.title,
+                version=app.version,
+                description=app.description,
+                tags=app.openapi_tags,
+                routes=app.routes,
+            )
         )
     return app.openapi_schema
 

@@ -39,7 +39,6 @@ FIELDS: dict[str, dict[str, Any]] = {
 """Of the form, for the API's description. Any other setting goes by its dotted name, such as translation.ridge."""
 
 _OWN = {name for name in get_type_hints(UpdateOptions) if name != "overrides"}
-_NOT_OPTIONS = {"labels", "dry_run"}
 
 
 def parse_options(fields: Mapping[str, Sequence[str]]) -> UpdateOptions:
@@ -47,8 +46,10 @@ def parse_options(fields: Mapping[str, Sequence[str]]) -> UpdateOptions:
     own: dict[str, Any] = {}
     overrides: dict[str, Any] = {}
     for name, values in fields.items():
-        if name in _NOT_OPTIONS:
+        if name == "labels":
             continue
+        if name == "dry_run":  # whoever asks for nothing to happen must not be overheard
+            raise InvalidOption("dry_run belongs in the address: POST /v1/updates?dry_run=true")
         if len(values) != 1:
             raise InvalidOption(f"{name} is there {len(values)} times; send it once")
         if name in _OWN:
@@ -69,7 +70,7 @@ def parse_labels(fields: Mapping[str, Sequence[str]]) -> list[str]:
     if len(values) == 1 and values[0].lstrip().startswith("["):
         try:
             decoded = json.loads(values[0])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidOption(
                 f"labels is no JSON list ({error}); send a list of strings, or one field a file"
             ) from error
@@ -101,5 +102,5 @@ def _value(text: str) -> Any:
     """JSON where it can be, else text: 5, 0.1, true, [1, 2], linear."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: thousands of brackets
         return text

@@ -112,8 +112,12 @@ def _take(parts: Parts, form: Form, target: Any, only_check: bool, key: str | No
         raise InvalidOption(
             "an archive has its classes in its folders; send either `archive`, or `files` with `labels`"
         )
-    preview = parts.submitter.preview(archives, files, parse_labels(form.fields), options, target)
-    return preview if only_check else parts.submitter.submit(preview, options, target, key)
+    labels = parse_labels(form.fields)
+    if only_check:
+        return parts.submitter.preview(archives, files, labels, options, target)
+    return parts.submitter.submit(
+        parts.submitter.preview(archives, files, labels, options, target, key), options, target, key
+    )
 
 
 def _dry_run(preview: Preview) -> dict[str, Any]:
@@ -134,7 +138,10 @@ def list_updates(
 
 @router.get("/{update_id}", summary="One update", responses=problems(404, 503))
 def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
-    return entry(parts.updates.get(update_id))
+    update = parts.updates.get(update_id)
+    if update.version is not None:
+        parts.follower.refresh()  # whoever reads that a version was made gets its answers from then on
+    return entry(update)
 
 
 @router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(404, 409, 503))
@@ -175,6 +182,8 @@ async def watch_update(
         events = await asyncio.to_thread(parts.updates.events, update_id, after)
         for event in events:
             after = event.id
+            if event.kind == "done":
+                await asyncio.to_thread(parts.follower.refresh)  # whoever is told gets the new version's answers
             yield _sse(event)
             if event.kind == "done":
                 return

@@ -24,6 +24,6 @@ def describe(error: ZstciError) -> Iterator[str]:
     yield f"zstci: {error}"
     faults = [fault for fault in error.errors if fault.detail not in str(error)] if isinstance(error, ApiError) else []
     for fault in faults[:_MOST]:
-        yield f"  {fault.pointer.removeprefix('/images/')}: {fault.detail}"
+        yield f"  {fault.pointer.removeprefix('/upload/')}: {fault.detail}"
     if len(faults) > _MOST:
         yield f"  and {len(faults) - _MOST} more"

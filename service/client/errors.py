@@ -98,7 +98,9 @@ class UpdateCancelled(ServiceError):
 
     def __init__(self, entry: UpdateEntry) -> None:
         self.entry = entry
-        super().__init__(f"update {entry.id} was cancelled; nothing has changed")
+        instant = entry.instant_version
+        left = "nothing has changed" if instant is None else f"its instant version {instant} stays"
+        super().__init__(f"update {entry.id} was cancelled; {left}")
 
 
 def _problem(response: httpx.Response) -> dict[str, Any] | None:

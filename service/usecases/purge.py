@@ -30,10 +30,11 @@ class Purger:
     def __init__(self, updates: UpdateStore, versions: VersionStore, artifacts: Artifacts, settings: Settings) -> None:
         self._updates, self._versions, self._artifacts, self._settings = updates, versions, artifacts, settings
 
-    def purge(self, update_id: str) -> None:
-        """Whoever finds an ended update that is not purged may call this, any number of times."""
+    def purge(self, update_id: str, ending: bool = False) -> None:
+        """Whoever finds an ended update that is not purged may call this, any number of times. `ending`: it is about to
+        end, and needs its images no more."""
         update = self._updates.get(update_id)
-        if update.state not in ENDED or update.purged_at is not None:
+        if update.purged_at is not None or not (ending or update.state in ENDED):
             return
         receipt = self._receipt(update)
         self._artifacts.delete(upload_key(update_id))

@@ -56,12 +56,12 @@ class UpdateRunner:
         while True:
             update = self._patiently(lambda: self._updates.begin(update_id))
             if update is None:  # cancelled while it waited, or finished just before a crash
+                self._patiently(lambda: self._purger.purge(update_id))
                 break
             logger.info("Update begun", extra=_about(update, "update_begun"))
             if self._attempt(update, step):
                 break
             self._pause(min(2.0**update.attempt, 30.0))
-        step("purge", lambda: self._purge(update_id))
 
     def _attempt(self, update: Update, step: Step) -> bool:
         """True when the update has ended."""
@@ -146,18 +146,15 @@ class UpdateRunner:
             failure = Failure("broke_down", detail)
         elif kind == "failed":
             failure = Failure(outcome["code"], outcome["detail"])
-        state = {"published": "succeeded", "cancelled": "cancelled"}.get(kind, "failed")
+        state = _STATES.get(kind, "failed")
+        # The images first: whoever is told that an update has ended finds none of them.
+        self._patiently(lambda: self._purger.purge(update.id, ending=True))
         self._patiently(
-            lambda: self._updates.finish(update.id, update.attempt, state, version=version, failure=failure)  # type: ignore[arg-type]
+            lambda: self._updates.finish(update.id, update.attempt, state, version=version, failure=failure)
         )
-        logger.info(
-            "Update ended", extra=_about(update, "update_ended", state=state, reason=failure and failure.detail)
-        )
+        reason = failure.detail if failure is not None else None
+        logger.info("Update ended", extra=_about(update, "update_ended", state=state, reason=reason))
         return True
-
-    def _purge(self, update_id: str) -> Outcome:
-        self._patiently(lambda: self._purger.purge(update_id))
-        return {"outcome": "purged"}
 
     def _reporter(self, update: Update, span: tuple[float, float]) -> Reporter:
         return Reporter(self._updates, update.id, update.attempt, self._shutting_down.is_set, span)

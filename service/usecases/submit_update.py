@@ -40,6 +40,7 @@ class Preview:
     upload: Upload
     known: frozenset[str]  # names of classes that exist already
     config: Config
+    earlier: Update | None = None  # nothing new: this update was made when the same request came before
 
 
 @dataclass(frozen=True)
@@ -71,22 +72,24 @@ class Submitter:
         labels: Sequence[str],
         options: UpdateOptions,
         target: Path,
+        key: str | None = None,
     ) -> Preview:
         """All checks; the usable images are in `target` afterwards, and nothing else has happened."""
         config = self._config(options)  # first: it costs nothing, and a wrong name should not wait for images
         upload = read_upload.stage(archives, files, labels, target, self._settings, options.on_bad_image)
         known = frozenset(known_classes(self._versions, self._artifacts)) & set(upload.classes)
-        self._check_classes(upload, known, options)
-        return Preview(upload, known, config)
+        earlier = self._earlier(key, _fingerprint(upload, options))
+        if earlier is None:  # or its own classes, which wait or are known by now, would be in its way
+            self._check_classes(upload, known, options)
+        return Preview(upload, known, config, earlier)
 
     def submit(self, preview: Preview, options: UpdateOptions, target: Path, key: str | None) -> Submitted:
         """Stored and queued. The upload is stored before its row is written, the row before the job: whichever of them
         a crash leaves alone is found and tidied or taken up by the worker."""
-        options = replace(options, instant=options.instant and preview.config.regularizer != "frozen")
+        if preview.earlier is not None:
+            return Submitted(preview.earlier, new=False)
         fingerprint = _fingerprint(preview.upload, options)
-        earlier = self._earlier(key, fingerprint)
-        if earlier is not None:
-            return Submitted(earlier, new=False)
+        options = replace(options, instant=options.instant and preview.config.regularizer != "frozen")
         update = _new_update(preview.upload, options)
         self._artifacts.put(target, upload_key(update.id))
         try:

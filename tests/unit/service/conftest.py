@@ -1,7 +1,8 @@
-"""Two real versions of a tiny net, learnt once, and a store and a client on them."""
+"""Two real versions of a tiny net, learnt once, published in a database, and clients on them."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.bootstrap import Parts, migrate
 from service.config import Settings
 from service.domain import Facts
-from service.storage.versions import VersionStore
+from service.serving import bundle
+from service.storage.artifacts import Artifacts, artifacts_url
+from service.storage.database import Database, database_url
+from service.storage.versions import NewVersion, VersionStore
 from tests.pictures import TINY, save_digits
 from zstci import Snapshot, TaskData, learn, preset
 
@@ -26,31 +31,67 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> tuple[Snapshot, Snaps
     return first, second
 
 
-@pytest.fixture
-def facts() -> Facts:
-    return Facts(0, "2026-11-18T03:00:00+00:00", 0.5, 1, 3, ("digit-0",), 18, "resnet32", "frozen", "none", "whitened")
+@pytest.fixture(scope="session")
+def bundles(snapshots: tuple[Snapshot, Snapshot], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of both versions, written once: exporting an engine takes a second."""
+    folder = tmp_path_factory.mktemp("bundles")
+    for number, snapshot in enumerate(snapshots, start=1):
+        bundle.write(snapshot, folder / str(number), {})
+    return folder
 
 
 @pytest.fixture
-def store(tmp_path: Path, snapshots: tuple[Snapshot, Snapshot], facts: Facts) -> VersionStore:
-    """Version 1 with three classes and version 2 with five, which is active."""
-    store = VersionStore(tmp_path / "home")
-    for snapshot in snapshots:
-        store.add(snapshot, facts)
-    store.activate(2)
-    return store
-
-
-@pytest.fixture
-def client(store: VersionStore) -> Iterator[TestClient]:
+def settings(tmp_path: Path) -> Settings:
+    """Small limits, so that tests can go beyond them, and a database with tables."""
     settings = Settings(
-        home=store.home, max_image_bytes=2000, max_request_bytes=6000, max_images=4, max_pixels=1_000_000, threads=1
+        home=tmp_path / "home",
+        max_image_bytes=2000,
+        max_request_bytes=6000,
+        max_images=4,
+        max_pixels=1_000_000,
+        max_upload_bytes=200_000,
+        max_upload_images=50,
+        max_classes=8,
+        serve_threads=1,
     )
-    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
+    migrate(settings)
+    return settings
+
+
+@pytest.fixture
+def home(settings: Settings, bundles: Path) -> Settings:
+    """Version 1 with three classes and version 2 with five, which is active."""
+    database = Database(database_url(settings))
+    versions, artifacts = VersionStore(database), Artifacts(artifacts_url(settings), settings.home / "cache")
+    names = {f"digit-{digit}": f"digit-{digit}" for digit in range(5)}
+    for number, classes in ((1, 3), (2, 5)):
+        shutil.copytree(bundles / str(number), settings.home / "work" / "copy")
+        sha256 = bundle.verify(settings.home / "work" / "copy").sha256
+        artifacts.put(settings.home / "work" / "copy", f"versions/test-{number}")
+        new = NewVersion(number - 1 or None, "update", f"versions/test-{number}", sha256, 1000, _facts(classes), None)
+        versions.publish(new, expected=number - 1 or None, activate=True, names=names)
+    database.close()
+    return settings
+
+
+def _facts(classes: int) -> Facts:
+    return Facts(0.5, 1, classes, ("digit-0",), 18, "resnet32", "frozen", "none", "whitened", "onnx")
+
+
+@pytest.fixture
+def client(home: Settings) -> Iterator[TestClient]:
+    """The API on both versions. No worker runs: updates wait."""
+    with TestClient(create_app(home), raise_server_exceptions=False) as client:
         yield client
 
 
 @pytest.fixture
-def empty_client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(Settings(home=tmp_path / "nothing", threads=1))) as client:
+def parts(client: TestClient) -> Parts:
+    """What is behind `client`."""
+    return client.app.state.parts  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def empty_client(settings: Settings) -> Iterator[TestClient]:
+    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         yield client

@@ -186,7 +186,7 @@ def test_the_key_is_sent_as_a_bearer(server):
 def test_a_proxy_of_the_environment_does_not_stand_in_the_way_to_this_machine(server, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused_port()}")
     with Client(server.url) as client:
-        assert client.ready().version == 2
+        assert client.ready() is not None
 
 
 def test_the_typed_options_are_those_of_add():

@@ -104,6 +104,9 @@ def test_wait_raises_for_a_cancelled_update(update, server):
     server.update = update_entry(state="cancelled")
     with pytest.raises(UpdateCancelled, match="nothing has changed"):
         update.wait()
+    server.update = update_entry(state="cancelled", instant_version=3)
+    with pytest.raises(UpdateCancelled, match="its instant version 3 stays"):
+        update.wait()
 
 
 def test_cancel_and_refresh_change_the_entry(update, server):

@@ -1,6 +1,7 @@
 import pytest
 
 from tests.pictures import picture
+from tests.unit.service.api.surface import refused
 
 
 def test_all_versions_newest_first(client):
@@ -19,12 +20,14 @@ def test_a_page_of_versions(client):
     assert second["next_cursor"] is None
 
 
-def test_one_version(client, facts):
-    body = client.get("/v1/versions/1").json()
+def test_one_version(client):
+    first, second = client.get("/v1/versions/1").json(), client.get("/v1/versions/2").json()
 
-    assert body["parent"] is None
-    assert body["regularizer"] == facts.regularizer
-    assert len(body["sha256"]) == 64
+    assert (first["parent"], second["parent"]) == (None, 1)
+    assert (first["kind"], first["classes"], first["added"]) == ("update", 3, ["digit-0"])
+    assert (first["regularizer"], first["classifier"], first["engine"]) == ("frozen", "whitened", "onnx")
+    assert len(first["sha256"]) == 64
+    assert first["sha256"] != second["sha256"]
 
 
 @pytest.mark.parametrize("if_match", [None, "2", '"2"', "*"])
@@ -36,37 +39,60 @@ def test_roll_back_answers_from_the_old_version_at_once(client, if_match):
     assert client.get("/v1/versions").json()["active"] == 1
 
 
+def test_rolled_back_and_forward_again_both_versions_are_loaded(client):
+    client.post("/v1/versions/1/activate")
+    client.post("/v1/versions/2/activate")
+
+    assert client.get("/readyz").json()["loaded"] == [2, 1]
+    for version in ("1", "2"):
+        found = client.post("/v1/classify", params={"version": version}, content=picture(1))
+        assert found.headers["X-Model-Version"] == version
+
+
+def test_what_is_active_can_be_activated_again(client):
+    assert client.post("/v1/versions/2/activate").json()["active"] is True
+
+
+@pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize(
-    ("path", "if_match", "status", "code"),
+    ("number", "if_match", "status", "code"),
     [
-        ("/v1/versions/1/activate", "1", 412, "version_changed"),
-        ("/v1/versions/1/activate", "latest", 400, "invalid_if_match"),
-        ("/v1/versions/7/activate", "2", 404, "unknown_version"),
-        ("/v1/versions/zero/activate", "2", 422, "invalid_request"),
+        ("1", "1", 412, "version_changed"),
+        ("1", "0", 412, "version_changed"),
+        ("1", "latest", 400, "invalid_if_match"),
+        ("1", "", 400, "invalid_if_match"),
+        ("1", "-2", 400, "invalid_if_match"),
+        ("1", "2, 1", 400, "invalid_if_match"),
+        ("1", "9" * 30, 400, "invalid_if_match"),
+        ("7", "2", 404, "unknown_version"),
+        ("7", None, 404, "unknown_version"),
+        ("zero", "2", 422, "invalid_request"),
+        ("0", None, 422, "invalid_request"),
+        ("9" * 30, None, 422, "invalid_request"),
     ],
 )
-def test_what_cannot_be_activated_changes_nothing(client, path, if_match, status, code):
-    response = client.post(path, headers={"If-Match": if_match})
-
-    assert (response.status_code, response.json()["code"]) == (status, code)
-    assert client.get("/v1/versions").json()["active"] == 2
-    assert client.get("/readyz").json()["version"] == 2
+def test_what_cannot_be_activated_changes_nothing(client, number, if_match, status, code):
+    headers = {} if if_match is None else {"If-Match": if_match}
+    refused(client.post(f"/v1/versions/{number}/activate", headers=headers), status, code)
 
 
 def test_a_version_that_is_not_there(client):
-    response = client.get("/v1/versions/7")
-
-    assert (response.status_code, response.json()["code"]) == (404, "unknown_version")
-    assert response.json()["detail"] == "no version 7; there are 1 to 2"
+    assert refused(client.get("/v1/versions/7"), 404, "unknown_version")["detail"] == "no version 7; there are 1 to 2"
 
 
-def test_a_damaged_version_is_not_activated(client, store):
-    (store.folder(1) / "serving.safetensors").write_bytes(b"short")
-    response = client.post("/v1/versions/1/activate")
+def test_a_damaged_version_is_not_activated(client, parts):
+    (parts.settings.home / "files/versions/test-1/serving.safetensors").write_bytes(b"short")
+    problem = refused(client.post("/v1/versions/1/activate"), 500, "corrupt_bundle")
 
-    assert (response.status_code, response.json()["code"]) == (500, "corrupt_snapshot")
+    assert "serving.safetensors" in problem["detail"]
     assert client.get("/v1/versions").json()["active"] == 2
+    assert client.get("/readyz").status_code == 200
 
 
 def test_without_a_version_the_list_is_empty(empty_client):
-    assert empty_client.get("/v1/versions").json() == {"data": [], "active": None, "next_cursor": None}
+    response = empty_client.get("/v1/versions")
+
+    assert response.json() == {"data": [], "active": None, "next_cursor": None}
+    assert response.headers["ETag"] == '"0"'
+    problem = refused(empty_client.post("/v1/versions/1/activate"), 404, "unknown_version")
+    assert problem["detail"] == "no version 1; there is none yet"

@@ -206,10 +206,8 @@ def test_an_error_is_one_line_and_exit_code_2(refused, monkeypatch, tmp_path, ar
 
 
 def test_every_rejected_image_is_listed(refused, server, folder):
-    faults = [{"pointer": f"/images/a/{i}.png", "code": "empty_image", "detail": f"reason {i}"} for i in range(30)]
-    server.script["/v1/updates"] = [
-        problem(422, "rejected_images", "30 images cannot be used (reason 0)", None, faults)
-    ]
+    faults = [{"pointer": f"/upload/a/{i}.png", "code": "empty_image", "detail": f"reason {i}"} for i in range(30)]
+    server.script["/v1/updates"] = [problem(422, "rejected_images", "30 are bad (reason 0)", None, faults)]
     code, lines = refused("add", folder)
     assert code == 2
     assert lines[:2] == ["zstci: 30 are bad (reason 0)", "  a/1.png: reason 1"]

@@ -1,0 +1,32 @@
+"""Routes whose JSON is a line or two. FastAPI reads a body whole before anything else can say no to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+
+from service.api.images import limited
+from service.errors import InvalidForm
+
+__all__ = ["SmallBody"]
+
+_LIMIT = 2**16
+
+
+class SmallBody(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def read_and_handle(request: Request) -> Response:
+            small = limited(request, _LIMIT)
+            try:
+                await small.body()
+            except ClientDisconnect as error:
+                raise InvalidForm("the connection ended within the body") from error
+            return await handle(small)
+
+        return read_and_handle

@@ -1,0 +1,94 @@
+"""Which version a process answers from, and what happens when that one is damaged or the database is away."""
+
+import pytest
+
+from service.errors import CorruptBundle, DatabaseUnreachable, UnknownVersion, VersionChanged
+from service.serving.bundle import INDEX
+from service.serving.live import ModelSlot
+from service.usecases.follow import Follower
+
+
+@pytest.fixture
+def slot():
+    return ModelSlot()
+
+
+@pytest.fixture
+def follower(bench, slot):
+    bench.learn([0, 1])
+    bench.learn([2])
+    return Follower(bench.parts.versions, bench.parts.artifacts, slot)
+
+
+def damage(bench, number):
+    path = bench.parts.artifacts.local(bench.parts.versions.get(number).bundle) / INDEX
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_a_process_follows_the_active_version_and_keeps_the_one_before(bench, follower, slot):
+    assert follower.refresh()
+    assert not follower.refresh(), "nothing has changed"
+    assert slot.version == 2
+    follower.activate(1, expected=2)
+    assert slot.loaded == (1, 2)
+    assert bench.parts.versions.active().version == 1
+
+
+def test_new_names_are_shown_without_a_new_version(bench, follower, slot):
+    follower.refresh()
+    bench.parts.versions.rename(slot.current.ids[0], "nought")
+
+    assert not follower.refresh()
+    assert slot.name_of(slot.current.ids[0]) == "nought"
+
+
+def test_a_damaged_version_leaves_the_old_one_answering_and_says_so(bench, follower, slot):
+    follower.activate(1)
+    damage(bench, 2)
+    bench.parts.versions.activate(2)
+    slot.swap(slot.current)
+
+    assert not follower.refresh()
+    assert slot.version == 1
+    assert "version 2 cannot be loaded" in follower.problem
+    assert not follower.refresh(), "and it is not tried again at once"
+
+
+def test_a_process_that_starts_with_a_damaged_version_answers_from_the_one_below(bench, follower, slot):
+    damage(bench, 2)
+
+    assert follower.refresh()
+    assert slot.version == 1
+    assert "version 1 answers instead" in follower.problem
+
+
+def test_a_damaged_version_never_becomes_the_active_one(bench, follower):
+    damage(bench, 1)
+
+    with pytest.raises(CorruptBundle, match=r"index\.faiss"):
+        follower.activate(1)
+    assert bench.parts.versions.active().version == 2
+
+
+def test_activation_refuses_what_is_not_there_and_who_is_late(follower, slot):
+    with pytest.raises(UnknownVersion):
+        follower.activate(9)
+    with pytest.raises(VersionChanged, match="2"):
+        follower.activate(1, expected=1)
+    assert slot.version is None
+
+
+def test_a_database_that_is_away_is_noticed_and_answers_go_on(bench, follower, slot, monkeypatch):
+    follower.refresh()
+
+    def away():
+        raise DatabaseUnreachable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.parts.versions, "active", away)
+        with pytest.raises(DatabaseUnreachable):
+            follower.refresh()
+    assert not follower.database_reachable
+    assert slot.version == 2
+    follower.refresh()
+    assert follower.database_reachable

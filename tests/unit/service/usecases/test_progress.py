@@ -1,0 +1,92 @@
+import pytest
+
+from service.domain import Report
+from service.errors import DatabaseUnreachable
+from service.usecases.progress import Reporter
+from zstci import Progress
+
+
+class Told:
+    """Stands for the rows: what was told, and whether somebody wants to cancel."""
+
+    def __init__(self):
+        self.reports, self.cancelled, self.away = [], False, False
+
+    def report(self, update_id, attempt, report):
+        if self.away:
+            raise DatabaseUnreachable("away")
+        self.reports.append(report)
+
+    def cancel_requested(self, update_id):
+        if self.away:
+            raise DatabaseUnreachable("away")
+        return self.cancelled
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def reporter(told):
+    return Reporter(told, "an-update", 1, lambda: False)
+
+
+def test_the_bar_only_goes_forward_and_ends_at_one(reporter, told):
+    for stage in ("validating", "embedding", "fine_tuning", "embedding", "translating", "reprojecting", "evaluating"):
+        reporter.stage(stage, 0.0)
+        reporter.stage(stage, 1.0)
+    reporter.stage("publishing", 1.0)
+
+    places = [report.progress for report in told.reports]
+    assert places == sorted(places)
+    assert places[-1] == 1.0
+
+
+def test_a_stage_that_a_frozen_update_lacks_moves_nothing(reporter, told):
+    reporter.expect(training=False)
+    reporter.stage("embedding", 1.0)
+    reporter.stage("translating", 1.0)
+
+    assert [report.progress for report in told.reports] == [0.8, 0.8]
+
+
+def test_epochs_and_losses_are_told(reporter, told):
+    reporter(Progress("fine_tuning", 0.5, 5, 10, 0.25))
+
+    assert told.reports == [Report("fine_tuning", pytest.approx(0.485), told.reports[0].eta_seconds, 5, 10, 0.25)]
+
+
+def test_reports_of_one_stage_are_spread_out_but_its_end_is_always_told(reporter, told):
+    for step in range(1, 1001):
+        reporter(Progress("embedding", step / 1000))
+
+    assert len(told.reports) < 20
+    assert told.reports[-1].progress == 0.25
+
+
+def test_a_part_of_an_update_has_a_part_of_the_bar(told):
+    reporter = Reporter(told, "an-update", 1, lambda: False, span=(0.1, 0.2))
+    reporter.stage("publishing", 1.0)
+
+    assert told.reports[-1].progress == 0.2
+
+
+def test_a_database_that_is_away_costs_reports_only(reporter, told):
+    told.away = True
+    reporter.stage("embedding", 0.5)
+
+    assert not reporter.should_stop()
+
+
+def test_a_cancel_is_heard(reporter, told):
+    told.cancelled = True
+
+    assert reporter.should_stop()
+
+
+def test_a_shutdown_is_heard_without_asking_the_database(told):
+    told.away = True
+
+    assert Reporter(told, "an-update", 1, lambda: True).should_stop()

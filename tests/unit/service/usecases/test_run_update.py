@@ -1,0 +1,258 @@
+"""An update from its submission to its end, whatever happens in between."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from service.errors import ClassExists
+from service.usecases.change_classes import ClassChanger
+from service.usecases.make_version import Maker
+from tests.unit.zstci.tiny import assert_same_snapshot
+from zstci import Snapshot
+from zstci.errors import TooFewImages
+
+TRAINED = {
+    "regularizer": "finetune",
+    "translator": "linear",
+    "overrides": {"train.trainable": "all", "train.epochs": 2},
+}
+
+
+def snapshot_of(bench, number):
+    return Snapshot.load(bench.parts.artifacts.local(bench.parts.versions.get(number).bundle))
+
+
+def names_of(bench, number):
+    names = bench.parts.versions.names()
+    return [names[class_id] for class_id in snapshot_of(bench, number).prototypes.ids]
+
+
+def test_two_updates_make_two_versions_and_leave_no_image(bench):
+    first = bench.learn([0, 1], count=10)
+    second = bench.learn([2], **TRAINED)
+
+    assert (first.version, first.parent, second.version, second.parent) == (1, None, 2, 1)
+    assert bench.parts.versions.active().version == 2
+    assert names_of(bench, 2) == ["digit-0", "digit-1", "digit-2"]
+    assert snapshot_of(bench, 2).prototypes.counts.tolist() == [8, 8, 5], "a fifth of each class was held out"
+    assert first.metrics["held_out_images"] == 4
+    assert bench.files("files/uploads") == bench.files("work") == []
+    assert first.receipt["images"] == len(first.receipt["sha256"]) == 20
+    assert bench.parts.versions.get(2).facts.added == ("digit-2",)
+
+
+def test_every_step_may_be_kept_as_json(bench):
+    update = bench.submit([0, 1])
+    kept = []
+
+    def step(name, work):
+        kept.append(json.loads(json.dumps(work())))
+        return kept[-1]
+
+    bench.parts.runner.run(update.id, step)
+
+    assert [outcome["outcome"] for outcome in kept] == ["made", "published"]
+
+
+def test_more_images_of_a_known_class_are_merged_if_the_caller_says_so(bench):
+    bench.learn([0, 1])
+    with pytest.raises(ClassExists, match=r"digit-1.*merge"):
+        bench.submit([1, 2])
+    bench.learn([1, 2], on_existing_class="merge")
+
+    assert names_of(bench, 2) == ["digit-0", "digit-1", "digit-2"]
+    assert snapshot_of(bench, 2).prototypes.counts.tolist() == [5, 10, 5]
+
+
+def test_a_class_that_an_earlier_update_in_the_queue_brings_is_refused_at_once(bench):
+    bench.submit([0, 1])
+
+    with pytest.raises(ClassExists, match="waits"):
+        bench.submit([1, 2])
+
+
+def test_a_new_class_of_one_image_is_refused_before_it_is_acknowledged(bench):
+    with pytest.raises(TooFewImages, match="digit-0"):
+        bench.submit([0], count=1)
+    assert bench.parts.updates.unfinished() == []
+
+
+def test_an_update_that_is_cancelled_while_it_waits_is_never_begun(bench):
+    update = bench.submit([0, 1])
+    bench.parts.updates.cancel(update.id)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.attempt) == ("cancelled", 0)
+    assert ended.purged_at is not None
+    assert bench.files("files") == []
+
+
+@pytest.mark.parametrize("moment", ["make", "publish"])
+def test_an_update_that_is_cancelled_at_work_changes_nothing(bench, moment):
+    bench.learn([0, 1])
+    update = bench.submit([2], **TRAINED)
+    bench.before[moment] = lambda: bench.parts.updates.cancel(update.id)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.version) == ("cancelled", None)
+    assert bench.parts.versions.active().version == 1
+    assert len(bench.parts.artifacts.keys("versions/")) == 1, "what was learnt but not published is gone"
+    assert bench.files("files/uploads") == bench.files("work") == []
+
+
+def test_a_loss_that_leaves_the_numbers_fails_with_advice_and_the_next_update_runs(bench):
+    bench.learn([0, 1])
+    overrides = {"train.trainable": "all", "train.epochs": 20, "train.lr": 1e30}
+    ended = bench.run(bench.submit([2, 3], regularizer="finetune", translator="linear", overrides=overrides))
+
+    assert (ended.state, ended.attempt) == ("failed", 1)
+    assert ended.error.code in ("diverged", "not_finite")
+    assert bench.learn([4], regularizer="frozen").version == 2
+
+
+def test_what_changed_meanwhile_is_built_upon(bench):
+    bench.learn([0, 1])
+    bench.learn([2])
+    update = bench.submit([3], **TRAINED)
+    bench.before["publish"] = lambda: bench.parts.versions.activate(1)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.parent, ended.version) == ("succeeded", 1, 3)
+    assert names_of(bench, 3) == ["digit-0", "digit-1", "digit-3"]
+    assert len(bench.parts.artifacts.keys("versions/")) == 3, "the one that lost is gone"
+
+
+def test_a_break_down_is_tried_again_and_then_given_up(bench, monkeypatch):
+    update = bench.submit([0, 1])
+    monkeypatch.setattr(bench.parts.runner, "_pause", lambda _: None)
+    calls = []
+
+    def broken(*arguments, **options):
+        calls.append(arguments)
+        raise RuntimeError("the cable was pulled")
+
+    monkeypatch.setattr(Maker, "make", broken)
+    ended = bench.run(update)
+
+    assert len(calls) == ended.attempt == bench.settings.max_attempts
+    assert (ended.state, ended.error.code) == ("failed", "broke_down")
+    assert "the cable was pulled" in ended.error.detail
+    assert bench.files("files/uploads") == []
+
+
+def test_a_worker_that_keeps_dying_is_given_up_as_well(bench):
+    update = bench.submit([0, 1])
+    for _ in range(bench.settings.max_attempts):
+        bench.parts.updates.begin(update.id)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.error.code) == ("failed", "gave_up")
+
+
+class Killed(BaseException):
+    """What a step never catches: the process is gone."""
+
+
+@pytest.mark.parametrize("moment", ["make", "publish", "purge", "finish"])
+def test_a_worker_that_dies_anywhere_is_followed_by_one_that_ends_the_same(bench, moment, monkeypatch):
+    bench.learn([0, 1])
+    update = bench.submit([2], **TRAINED)
+    record = {}  # what a job queue remembers
+
+    def step(name, work):
+        if name == moment:
+            raise Killed
+        return record.setdefault(name, record.get(name) or work())
+
+    def dies(*_, **__):
+        raise Killed
+
+    runner = bench.parts.runner
+    with monkeypatch.context() as patched:
+        if moment == "purge":
+            patched.setattr(runner._purger, "purge", dies)
+        if moment == "finish":
+            patched.setattr(bench.parts.updates, "finish", dies)
+        with pytest.raises(Killed):
+            runner.run(update.id, step)
+    runner.run(update.id, lambda name, work: record.setdefault(name, record.get(name) or work()))
+    ended = bench.parts.updates.get(update.id)
+
+    assert (ended.state, ended.version, ended.attempt) == ("succeeded", 2, 2)
+    assert bench.files("files/uploads") == bench.files("work") == []
+    undisturbed = bench.parts.versions.get(2)
+    bench.parts.versions.activate(1)
+    again = bench.submit([2], **TRAINED)
+    bench.run(again)
+    first, second = snapshot_of(bench, undisturbed.number), snapshot_of(bench, 3)
+    assert first.prototypes.means.tolist() == second.prototypes.means.tolist()
+
+
+def test_instant_classes_are_published_first_and_replaced(bench):
+    bench.learn([0, 1])
+    ended = bench.learn([2], instant=True, **TRAINED)
+
+    assert (ended.instant_version, ended.version, ended.parent) == (2, 3, 1)
+    assert bench.parts.versions.get(2).kind == "instant"
+    assert bench.parts.versions.get(2).facts.regularizer == "frozen"
+    assert snapshot_of(bench, 3).prototypes.counts.tolist() == [5, 5, 5]
+
+
+def test_a_class_that_is_deleted_after_the_instant_part_stays_deleted(bench):
+    bench.learn([0, 1])
+    update = bench.submit([2], instant=True, **TRAINED)
+
+    def delete_zero():
+        changer = ClassChanger(bench.parts.versions, bench.parts.artifacts, bench.settings)
+        changer.delete(snapshot_of(bench, 1).prototypes.ids[0])
+
+    bench.before["make"] = delete_zero
+    ended = bench.run(update)
+
+    assert ended.state == "succeeded", ended.error
+    assert names_of(bench, ended.version) == ["digit-1", "digit-2"]
+    assert snapshot_of(bench, ended.version).prototypes.counts.tolist() == [5, 5]
+
+
+def test_a_frozen_update_needs_no_instant_part(bench):
+    bench.learn([0, 1])
+
+    assert bench.learn([2], instant=True).instant_version is None
+
+
+def test_a_manual_update_is_stored_and_not_active(bench):
+    bench.learn([0, 1])
+    ended = bench.learn([2], activate="manual")
+
+    assert ended.version == 2
+    assert bench.parts.versions.active().version == 1
+
+
+def test_a_shutdown_leaves_the_update_for_the_next_worker(bench):
+    bench.learn([0, 1])
+    update = bench.submit([2], regularizer="finetune", overrides={"train.trainable": "all", "train.epochs": 100_000})
+    working = threading.Thread(target=bench.run, args=(update,), daemon=True)
+    bench.before["make"] = lambda: threading.Timer(0.5, bench.shutting_down.set).start()
+    working.start()
+
+    assert bench.parts.runner.resting.wait(60)
+    assert bench.parts.updates.get(update.id).state == "running"
+    assert bench.files("files/uploads")
+
+
+def test_the_same_update_twice_gives_the_same_snapshot(bench):
+    bench.learn([0, 1])
+    bench.learn([2], **TRAINED)
+    bench.parts.versions.activate(1)
+    bench.learn([2], **TRAINED)
+
+    first, second = snapshot_of(bench, 2), snapshot_of(bench, 3)
+    assert first.prototypes.ids != second.prototypes.ids, "another class of the same name is another class"
+    prototypes = replace(second.prototypes, ids=first.prototypes.ids)
+    assert_same_snapshot(first, replace(second, memory=replace(second.memory, prototypes=prototypes)))
