@@ -11,8 +11,8 @@ from service.serving.live import ModelSlot
 from service.serving.pool import Gate, make_pool
 from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.database import Database, database_url
-from service.storage.jobs import Jobs, migrate_jobs
-from service.storage.migrate import require_current, upgrade
+from service.storage.jobs import Jobs
+from service.storage.migrate import require_current
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
 from service.usecases.change_classes import ClassChanger
@@ -21,7 +21,7 @@ from service.usecases.purge import Purger
 from service.usecases.run_update import UpdateRunner
 from service.usecases.submit_update import Submitter
 
-__all__ = ["Parts", "WorkerParts", "assemble", "assemble_worker", "migrate", "prepare_database"]
+__all__ = ["Parts", "WorkerParts", "assemble", "assemble_worker"]
 
 
 @dataclass(frozen=True)
@@ -94,26 +94,6 @@ def assemble_worker(settings: Settings, shutting_down: threading.Event) -> Worke
     runner = UpdateRunner(updates, versions, artifacts, settings, shutting_down)
     purger = Purger(updates, versions, artifacts, settings)
     return WorkerParts(database, updates, versions, artifacts, Jobs(settings), runner, purger)
-
-
-def migrate(settings: Settings) -> None:
-    """Our own tables and the job queue's, to what this program needs."""
-    settings.home.mkdir(parents=True, exist_ok=True)
-    upgrade(database_url(settings))
-    migrate_jobs(settings)
-
-
-def prepare_database(settings: Settings) -> None:
-    """SQLite belongs to this service alone, so it is brought up to date by itself; a Postgres is somebody's, who
-    decides when its tables change."""
-    if database_url(settings).startswith("sqlite"):
-        migrate(settings)
-        return
-    database = Database(database_url(settings))
-    try:
-        require_current(database)
-    finally:
-        database.close()
 
 
 def _storage(settings: Settings) -> tuple[Database, Artifacts]:

@@ -1,14 +1,14 @@
-"""What FastAPI cannot derive from the routes: the problem schema, and headers that every response has."""
+"""What FastAPI cannot derive from the routes: the problem schema, and what every call has in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api.problems import MEDIA_TYPE, Problem
+from service.api.problems import MEDIA_TYPE, Problem, problems
 from service.api.request_id import HEADER
 
 __all__ = ["document"]
@@ -36,7 +36,16 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     components |= problem.pop("$defs") | {"Problem": problem}
-    for response in _responses(schema):
+    for operation in _operations(schema):
+        operation["responses"].setdefault("500", problems(500)[500])
+        _complete(operation["responses"].values())
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components.pop(unused, None)
+    return schema
+
+
+def _complete(responses: Iterable[dict[str, Any]]) -> None:
+    for response in responses:
         content = response.get("content", {}).get("application/json", {})
         if content.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError"):
             # FastAPI's own form of a validation error is never sent here.
@@ -45,12 +54,8 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
             "description": "The request's own X-Request-ID, or a new one",
             "schema": {"type": "string"},
         }
-    for unused in ("HTTPValidationError", "ValidationError"):
-        components.pop(unused, None)
-    return schema
 
 
-def _responses(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for path in schema["paths"].values():
-        for operation in path.values():
-            yield from operation["responses"].values()
+        yield from path.values()

@@ -9,10 +9,10 @@ __all__ = ["migrate"]
 
 def migrate() -> None:
     """Bring the database's tables to what this program needs. `zstci serve` does it by itself on SQLite."""
-    from service.bootstrap import migrate as run
     from service.config import load_settings
     from service.storage.database import Database, database_url
     from service.storage.migrate import head
+    from service.storage.prepare import migrate as run
 
     settings = load_settings()
     run(settings)

@@ -15,9 +15,9 @@ Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen
 def serve(host: Host = None, port: Port = None) -> None:
     """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
     from service import logs
-    from service.bootstrap import prepare_database
     from service.cli.supervise import supervise
     from service.config import load_settings
+    from service.storage.prepare import prepare_database
 
     logs.configure()
     settings = load_settings()
@@ -32,8 +32,8 @@ def api(host: Host = None, port: Port = None) -> None:
     """Run one API process. Updates wait until a worker runs."""
     import uvicorn
 
-    from service.bootstrap import prepare_database
     from service.config import load_settings
+    from service.storage.prepare import prepare_database
 
     settings = load_settings()
     prepare_database(settings)
@@ -53,8 +53,8 @@ def worker() -> None:
     """Run one worker. Give each of several its own ZSTCI_WORKER_ID."""
     import importlib
 
-    from service.bootstrap import prepare_database
     from service.config import load_settings
+    from service.storage.prepare import prepare_database
 
     settings = load_settings()
     prepare_database(settings)

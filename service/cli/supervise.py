@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 30.0
+_CANNOT_START = (2, 3)  # our own refusal, and uvicorn's: a port that is taken, say
 _HEALTHY_SECONDS = 10.0  # who lived this long did not die of its own start
 
 
@@ -42,10 +43,6 @@ class _Child:
             self._not_before = 0.0
             self.start()
 
-    @property
-    def failed_to_start(self) -> bool:
-        return self.process.poll() not in (None, 0) and time.monotonic() - self.started < _HEALTHY_SECONDS
-
 
 def supervise(host: str, port: int) -> int:
     """Until SIGTERM or SIGINT, or until the API cannot even start: waiting does not free a port that is taken."""
@@ -57,8 +54,8 @@ def supervise(host: str, port: int) -> int:
     first = api.process
     try:
         while not stop.wait(_LOOK_SECONDS):
-            if api.process is first and api.failed_to_start:
-                return api.process.returncode
+            if api.process is first and first.poll() in _CANNOT_START:
+                return first.returncode
             api.mind()
             worker.mind()
         return 0

@@ -10,12 +10,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.bootstrap import Parts, migrate
+from service.bootstrap import Parts
 from service.config import Settings
 from service.domain import Facts
 from service.serving import bundle
 from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.database import Database, database_url
+from service.storage.prepare import migrate
 from service.storage.versions import NewVersion, VersionStore
 from tests.pictures import TINY, save_digits
 from zstci import Snapshot, TaskData, learn, preset

@@ -56,8 +56,9 @@ def check_documented(app: FastAPI, response: Response) -> None:
         return
     status = str(response.status_code)
     called = f"{response.request.method} {response.request.url.path}"
-    assert status in operation["responses"], f"{called} answers {status}, but only documents {list(operation)}"
-    documented = operation["responses"][status].get("content", {})
+    responses = operation["responses"]
+    assert status in responses, f"{called} answers {status}, but documents only {list(responses)}"
+    documented = responses[status].get("content", {})
     kind = response.headers["Content-Type"].partition(";")[0]
     assert kind in documented, f"{called} answers {status} as {kind}, but documents {list(documented)}"
     if response.is_error and response.request.url.path != _OWN_FORM:
