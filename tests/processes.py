@@ -20,7 +20,7 @@ from service.storage.versions import VersionStore
 from tests.pictures import TINY
 from zstci import Snapshot
 
-__all__ = ["NET", "PATIENCE", "Api", "Service", "wait_until"]
+__all__ = ["COMMAND", "NET", "PATIENCE", "Api", "Service", "wait_until"]
 
 COMMAND = Path(sys.executable).with_name("zstci")
 PATIENCE = 120.0  # seconds, for a machine that has other things to do; nothing here measures time

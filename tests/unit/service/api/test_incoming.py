@@ -1,0 +1,100 @@
+"""The folder of an upload that comes in is gone when its request ends, however it ends."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.api.incoming import clear_leftovers, incoming
+from service.app import create_app
+from tests.unit.service.api.sending import NEW, send
+
+ROOT = Path(__file__).parents[4]
+
+
+def work(settings) -> list[Path]:
+    return list((settings.home / "work").iterdir())
+
+
+def test_the_folder_is_there_during_the_request_and_gone_afterwards(settings):
+    async def request() -> None:
+        async with incoming(settings) as folder:
+            (folder / "form" / "000001").write_bytes(b"image")
+            assert work(settings) == [folder]
+
+    (settings.home / "work").mkdir(exist_ok=True)
+    asyncio.run(request())
+    assert work(settings) == []
+
+
+def test_the_folder_is_gone_after_an_error_and_after_a_cancelled_request(settings):
+    async def broken() -> None:
+        async with incoming(settings):
+            raise RuntimeError
+
+    async def cancelled() -> None:
+        async def endless() -> None:
+            async with incoming(settings):
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(endless())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(broken())
+    asyncio.run(cancelled())
+    assert work(settings) == []
+
+
+def test_folders_in_use_are_left_alone(settings):
+    async def request() -> None:
+        async with incoming(settings) as folder:
+            clear_leftovers(settings)
+            assert (folder / "form").is_dir()
+
+    asyncio.run(request())
+
+
+_KILLED = """
+import asyncio, os, signal
+from pathlib import Path
+from service.api.incoming import incoming
+from service.config import Settings
+
+async def request():
+    async with incoming(Settings(home=Path({home!r}))) as folder:
+        (folder / "form" / "000001").write_bytes(b"image")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(request())
+"""
+
+
+def test_what_a_killed_process_left_is_cleared_by_the_next_start(settings):
+    code = _KILLED.format(home=str(settings.home))
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == -9
+    assert len(work(settings)) == 1
+
+    with TestClient(create_app(settings)):
+        assert work(settings) == []
+
+
+def test_work_of_others_is_not_cleared(settings):
+    other = settings.home / "work" / "some-update"
+    other.mkdir(parents=True)
+    clear_leftovers(settings)
+
+    assert work(settings) == [other]
+
+
+@pytest.mark.parametrize("entries", [NEW, {"no-folder.png": b"x"}])
+def test_a_request_leaves_nothing_in_the_work_folder(client, settings, entries):
+    send(client, entries)
+
+    assert work(settings) == []
