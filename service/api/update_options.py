@@ -14,12 +14,42 @@ __all__ = ["FIELDS", "parse_labels", "parse_options"]
 
 FIELDS: dict[str, dict[str, Any]] = {
     "preset": {"type": "string", "description": "Named settings: default, head, paper-cifar100, paper-cub"},
-    "regularizer": {"type": "string", "enum": ["frozen", "finetune", "lwf", "ewc", "mas"]},
-    "translator": {"type": "string", "enum": ["none", "sdc", "zstci", "linear", "auto"]},
-    "classifier": {"type": "string", "enum": ["ncm", "whitened"]},
-    "on_bad_image": {"type": "string", "enum": ["reject", "skip"], "default": "reject"},
-    "on_existing_class": {"type": "string", "enum": ["reject", "merge"], "default": "reject"},
-    "activate": {"type": "string", "enum": ["auto", "manual"], "default": "auto"},
+    "regularizer": {
+        "type": "string",
+        "enum": ["frozen", "finetune", "lwf", "ewc", "mas"],
+        "description": "What holds the net back while it learns. frozen: it is not trained, and is ready in seconds; "
+        "finetune: nothing does; lwf, ewc, mas: ways to forget less",
+    },
+    "translator": {
+        "type": "string",
+        "enum": ["none", "sdc", "zstci", "linear", "auto"],
+        "description": "How the means of old classes follow a net that was trained; auto tries several and keeps the "
+        "best",
+    },
+    "classifier": {
+        "type": "string",
+        "enum": ["ncm", "whitened"],
+        "description": "ncm: the nearest class mean; whitened: the same after the spread within classes is evened out",
+    },
+    "on_bad_image": {
+        "type": "string",
+        "enum": ["reject", "skip"],
+        "default": "reject",
+        "description": "reject: one unusable image refuses the whole update; skip: go on without it, and report it",
+    },
+    "on_existing_class": {
+        "type": "string",
+        "enum": ["reject", "merge"],
+        "default": "reject",
+        "description": "reject: a class that is known already refuses the update; merge: learn more of it",
+    },
+    "activate": {
+        "type": "string",
+        "enum": ["auto", "manual"],
+        "default": "auto",
+        "description": "auto: answer from the new version when it is ready; manual: wait for "
+        "POST /v1/versions/{number}/activate",
+    },
     "instant": {
         "type": "boolean",
         "default": False,
@@ -55,7 +85,8 @@ def parse_options(fields: Mapping[str, Sequence[str]]) -> UpdateOptions:
         if name in _OWN:
             own[name] = _own(name, values[0])
         elif name in SHORT_NAMES or "." in name or name in ("shrinkage", "seed", "device"):
-            overrides[SHORT_NAMES.get(name, name)] = _value(values[0])
+            if values[0] != "":
+                overrides[SHORT_NAMES.get(name, name)] = _value(values[0])
         else:
             raise InvalidOption(
                 f"unknown field {name!r}; known ones: {', '.join(sorted([*_OWN, *SHORT_NAMES]))}, and settings by "

@@ -41,8 +41,16 @@ def bundles(snapshots: tuple[Snapshot, Snapshot], tmp_path_factory: pytest.TempP
     return folder
 
 
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with empty databases, migrated once: that takes longer than most tests."""
+    home = tmp_path_factory.mktemp("tables")
+    migrate(Settings(home=home))
+    return home
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, tables: Path) -> Settings:
     """Small limits, so that tests can go beyond them, and a database with tables."""
     settings = Settings(
         home=tmp_path / "home",
@@ -55,7 +63,7 @@ def settings(tmp_path: Path) -> Settings:
         max_classes=8,
         serve_threads=1,
     )
-    migrate(settings)
+    shutil.copytree(tables, settings.home)
     return settings
 
 

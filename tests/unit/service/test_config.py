@@ -20,8 +20,9 @@ def test_no_setting_is_needed(monkeypatch):
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_and_its_default_are_in_the_readme(name):
     default = Settings.model_fields[name].default
+    shown = "empty" if default == "" else f"`{default}`"
 
-    assert f"| `ZSTCI_{name.upper()}` | `{default}` |" in README
+    assert f"| `ZSTCI_{name.upper()}` | {shown} |" in README
 
 
 def test_every_variable_that_the_code_reads_is_in_the_readme():
@@ -46,3 +47,26 @@ def test_a_value_that_cannot_work_is_named(monkeypatch):
 
     with pytest.raises(InvalidConfig, match=r"ZSTCI_PORT='many': .*integer"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "65536"),
+        ("MAX_PIXELS", "200000000"),
+        ("MAX_UPLOADS", "0"),
+        ("POLL_SECONDS", "0"),
+        ("POLL_SECONDS", "nan"),
+        ("TRAIN_THREADS", "-1"),
+    ],
+)
+def test_a_value_beyond_what_can_work_is_refused(monkeypatch, name, value):
+    monkeypatch.setenv(f"ZSTCI_{name}", value)
+
+    with pytest.raises(InvalidConfig, match=f"ZSTCI_{name}="):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_says_what_it_is_for(name):
+    assert Settings.model_fields[name].description

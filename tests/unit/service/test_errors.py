@@ -1,7 +1,8 @@
 import inspect
 
 from service import errors
-from service.errors import BadImages, EmptyImage, NotAnImage, ServiceError, TooManyPixels
+from service.domain import RejectedImage
+from service.errors import BadImages, EmptyImage, NotAnImage, RejectedImages, ServiceError, TooManyPixels
 from zstci import errors as library_errors
 from zstci.errors import ZstciError
 
@@ -31,3 +32,17 @@ def test_images_that_are_bad_in_different_ways_are_all_named():
 
     assert error.code == "bad_images"
     assert str(error) == "nothing was answered, because of image 0: no; image 3: big"
+
+
+def test_every_refusal_of_the_service_has_a_status_and_a_title():
+    for kind in OURS:
+        assert 400 <= kind.status < 600, kind
+        assert kind.title, kind
+    assert len({kind.title for kind in OURS if kind.title != ServiceError.title}) >= len(OURS) - 2
+
+
+def test_rejected_images_say_how_many_and_what_to_do():
+    error = RejectedImages([RejectedImage("a/1.png", "empty_image", "it has 0 bytes"), RejectedImage("b", "c", "d")])
+
+    assert str(error).startswith("2 images cannot be used (the first is a/1.png: it has 0 bytes)")
+    assert "on_bad_image=skip" in str(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from httpx import Response
 from starlette.testclient import TestClient
 
 from tests.packing import tarred
@@ -33,13 +32,12 @@ def send(
     key: str | None = None,
     dry_run: bool = False,
     **options: Any,
-) -> Response:
+) -> Any:
     """Entries of an archive, or whole parts of a form. Options that have a dot: `**{"train.epochs": 5}`."""
-    response: Response = client.post(
+    return client.post(
         "/v1/updates",
         params={"dry_run": "true"} if dry_run else {},
         files=packed(entries) if isinstance(entries, Mapping) else entries,
         data=options,
         headers={} if key is None else {"Idempotency-Key": key},
     )
-    return response

@@ -8,7 +8,6 @@ import re
 from typing import Any
 
 from fastapi import FastAPI
-from httpx import Response
 
 from service.bootstrap import Parts
 
@@ -18,7 +17,7 @@ _DATABASES = ("zstci.db", "jobs.db")
 _OWN_FORM = "/readyz"  # its 503 says what is not ready, in the form of its 200
 
 
-def refused(response: Response, status: int, code: str) -> dict[str, Any]:
+def refused(response: Any, status: int, code: str) -> dict[str, Any]:
     """The problem, after a look at everything that all of them must have."""
     problem: dict[str, Any] = response.json()
     assert (response.status_code, problem["status"], problem["code"]) == (status, status, code), problem
@@ -48,7 +47,7 @@ def everything(parts: Parts) -> dict[str, Any]:
     }
 
 
-def check_documented(app: FastAPI, response: Response) -> None:
+def check_documented(app: FastAPI, response: Any) -> None:
     """Whatever a test provokes, /docs must have announced for that call, and an error must be a problem."""
     template = next((path for path in _paths(app) if re.fullmatch(path, response.request.url.path)), None)
     operation = _paths(app)[template].get(response.request.method.lower()) if template else None

@@ -36,7 +36,7 @@ def test_everything_that_is_documented_is_there(client):
     client.post("/v1/classify", content=picture(1))
     families = {family.name for family in text_string_to_metric_families(client.get("/metrics").text)}
 
-    assert NAMED_IN_THE_DOCS <= families
+    assert families >= NAMED_IN_THE_DOCS
 
 
 def test_the_version_that_answers(client, value):

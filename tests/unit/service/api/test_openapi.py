@@ -1,29 +1,148 @@
+"""The description is enough for someone who knows nothing. That it tells all statuses, `conftest.py` sees to."""
+
+from typing import Any
+
 import pytest
+from fastapi.routing import APIRoute
+
+from tests.unit.service.api.surface import check_documented
+
+FORM_OF_ITS_OWN = ("get /readyz", "503")  # says what is not ready
 
 
-@pytest.fixture
-def schema(empty_client):
-    return empty_client.get("/openapi.json").json()
+@pytest.fixture(scope="module")
+def schema(described) -> dict[str, Any]:
+    found: dict[str, Any] = described.openapi()
+    return found
 
 
-def operations(schema):
+@pytest.fixture(scope="module")
+def operations(schema) -> dict[str, Any]:
     return {f"{method} {path}": op for path, methods in schema["paths"].items() for method, op in methods.items()}
 
 
-def test_every_call_is_described_and_says_which_request_it_was(schema):
-    for name, operation in operations(schema).items():
+def resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    name = part.get("$ref", "").rpartition("/")[2]
+    return schema["components"]["schemas"][name] if name else part
+
+
+def test_every_call_of_the_service_is_there(described, operations):
+    called = {
+        f"{method.lower()} {route.path}"
+        for route in described.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+        for method in route.methods or ()
+    }
+    in_the_docs = {
+        "post /v1/updates",
+        "get /v1/updates",
+        "get /v1/updates/{update_id}",
+        "get /v1/updates/{update_id}/events",
+        "post /v1/updates/{update_id}/cancel",
+        "post /v1/classify",
+        "post /v1/search",
+        "post /v1/embeddings",
+        "get /v1/classes",
+        "get /v1/classes/{class_id}",
+        "patch /v1/classes/{class_id}",
+        "delete /v1/classes/{class_id}",
+        "get /v1/versions",
+        "get /v1/versions/{number}",
+        "post /v1/versions/{number}/activate",
+        "get /healthz",
+        "get /readyz",
+        "get /metrics",
+    }
+
+    assert set(operations) == in_the_docs
+    assert called <= set(operations)
+
+
+def test_it_is_served(client, schema):
+    assert client.get("/openapi.json").json() == schema
+
+
+def test_every_call_has_a_summary_and_a_tag_that_is_described(schema, operations):
+    tags = {tag["name"]: tag["description"] for tag in schema["tags"]}
+
+    assert schema["info"]["description"].count("curl") >= 2
+    for name, operation in operations.items():
         assert operation["summary"], name
-        assert all("X-Request-ID" in response["headers"] for response in operation["responses"].values()), name
+        assert len(operation["tags"]) == 1, name
+        assert all(tags[tag] for tag in operation["tags"]), name
+    assert {tag for operation in operations.values() for tag in operation["tags"]} == set(tags)
+    assert len({operation["summary"] for operation in operations.values()}) == len(operations)
 
 
-def test_every_error_is_a_problem(schema):
-    for name, operation in operations(schema).items():
+def test_every_call_that_does_something_says_what(operations):
+    for name, operation in operations.items():
+        if not name.startswith("get"):
+            assert len(operation.get("description", "")) > 40, name
+
+
+def test_every_parameter_is_described(operations):
+    for name, operation in operations.items():
+        for parameter in operation.get("parameters", []):
+            assert parameter.get("description"), f"{name} {parameter['name']}"
+
+
+def test_every_body_that_is_sent_is_described(schema, operations):
+    bodies = {name: op["requestBody"] for name, op in operations.items() if "requestBody" in op}
+
+    assert set(bodies) == {
+        "post /v1/updates",
+        "post /v1/classify",
+        "post /v1/search",
+        "post /v1/embeddings",
+        "patch /v1/classes/{class_id}",
+    }
+    for name, body in bodies.items():
+        fields = [
+            field
+            for content in body["content"].values()
+            for field in resolved(schema, content["schema"]).get("properties", {}).values()
+        ]
+        assert body.get("description") or all("description" in field for field in fields), name
+
+
+def test_every_option_of_an_update_says_what_it_is(operations):
+    form = operations["post /v1/updates"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+
+    for name, field in form["properties"].items():
+        assert field.get("description"), name
+
+
+def test_every_field_of_an_answer_has_a_description_an_example_or_a_closed_choice(schema):
+    for name, model in schema["components"]["schemas"].items():
+        for field, about in model.get("properties", {}).items():
+            told = {"description", "examples", "enum", "const", "$ref"} & set(about)
+            obvious = about.get("type") == "boolean" or {"$ref"} & set(about.get("items", {}))
+            assert told or obvious or "example" in model, f"{name}.{field}"
+
+
+def test_every_answer_says_which_request_it_was_and_what_it_is(operations):
+    for name, operation in operations.items():
         for status, response in operation["responses"].items():
-            if int(status) >= 400:
+            assert "X-Request-ID" in response["headers"], name
+            assert response["description"], f"{name} {status}"
+            assert response["content"], f"{name} {status}"
+
+
+def test_every_error_is_a_problem(schema, operations):
+    for name, operation in operations.items():
+        for status, response in operation["responses"].items():
+            if int(status) >= 400 and (name, status) != FORM_OF_ITS_OWN:
+                assert list(response["content"]) == ["application/problem+json"], f"{name} {status}"
                 reference = response["content"]["application/problem+json"]["schema"]["$ref"]
                 assert reference == "#/components/schemas/Problem", name
     assert "example" in schema["components"]["schemas"]["Problem"]
     assert "HTTPValidationError" not in schema["components"]["schemas"]
+
+
+def test_answers_of_a_model_name_its_version(operations):
+    for path in ("post /v1/classify", "post /v1/search", "post /v1/embeddings", "get /v1/classes"):
+        assert "X-Model-Version" in operations[path]["responses"]["200"]["headers"], path
+    assert "Location" in operations["post /v1/updates"]["responses"]["202"]["headers"]
 
 
 def test_queries_take_raw_images_and_forms(schema):
@@ -34,7 +153,15 @@ def test_queries_take_raw_images_and_forms(schema):
 
 def test_every_reference_leads_somewhere(schema):
     text = str(schema)
-    for name in schema["components"]["schemas"]:
-        assert f"#/components/schemas/{name}" in text
     used = {part.split("'")[0] for part in text.split("#/components/schemas/")[1:]}
     assert used == set(schema["components"]["schemas"])
+
+
+def test_the_check_of_all_other_tests_finds_what_is_not_documented(client, described):
+    client.event_hooks = {}
+    response = client.get("/v1/versions/1")
+    check_documented(described, response)
+    response.status_code = 418
+
+    with pytest.raises(AssertionError, match="GET /v1/versions/1 answers 418"):
+        check_documented(described, response)

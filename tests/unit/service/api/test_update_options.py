@@ -9,7 +9,7 @@ from service.api.update_options import FIELDS, parse_labels, parse_options
 from service.domain import UpdateOptions
 from service.errors import InvalidOption
 from service.usecases.configure import SHORT_NAMES
-from tests.unit.service.api.sending import send
+from tests.unit.service.api.sending import NEW, packed, send
 from tests.unit.service.api.surface import refused
 from zstci.classifiers import CLASSIFIERS
 from zstci.config import PRESETS
@@ -21,7 +21,7 @@ OPTIONS = get_type_hints(UpdateOptions)
 
 def test_nothing_chosen_is_the_default():
     assert parse_options({}) == UpdateOptions()
-    assert parse_options(dict.fromkeys(set(OPTIONS) - {"overrides"}, [""])) == UpdateOptions()  # an empty HTML form
+    assert parse_options({name: [""] for name in FIELDS}) == UpdateOptions()  # an empty HTML form
 
 
 def test_everything_can_be_chosen():
@@ -42,7 +42,9 @@ def test_everything_can_be_chosen():
     assert found == UpdateOptions(**chosen | {"instant": True, "holdout": 0.25})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("text", "value"), [("true", True), ("True", True), ("1", True), ("false", False), ("0", False)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("True", True), ("1", True), ("false", False), ("0", False)]
+)
 def test_yes_and_no_in_the_ways_that_people_write_them(text, value):
     assert parse_options({"instant": [text]}).instant is value
 
@@ -86,7 +88,7 @@ def test_labels_that_look_like_a_list_but_are_none(label):
 def test_the_description_names_what_can_be_chosen():
     """Its choices are written out there; these are the tables they stand for."""
     assert sorted(FIELDS["regularizer"]["enum"]) == sorted(REGULARIZERS)
-    assert sorted(FIELDS["translator"]["enum"]) == sorted([*TRANSLATORS, "none", "auto"])
+    assert sorted(FIELDS["translator"]["enum"]) == sorted(TRANSLATORS)
     assert sorted(FIELDS["classifier"]["enum"]) == sorted(CLASSIFIERS)
     for name in ("on_bad_image", "on_existing_class", "activate"):
         assert tuple(FIELDS[name]["enum"]) == get_args(OPTIONS[name])
@@ -116,7 +118,6 @@ BAD = [
     ("epoch", "5", "invalid_option"),
     ("train", '{"epochs": 5}', "invalid_option"),
     ("overrides", "{}", "invalid_option"),
-    ("dry_run", "true", "invalid_option"),
     ("", "5", "invalid_option"),
     ("epochs", ["5", "6"], "invalid_option"),
     ("train.epoch", "5", "invalid_config"),
@@ -161,6 +162,13 @@ def test_an_unknown_name_is_answered_with_the_known_ones(client):
     problem = refused(send(client, regularizer="lfw"), 422, "unknown_strategy")
 
     assert problem["detail"] == "unknown regularizer 'lfw'; choose one of: ewc, finetune, frozen, lwf, mas"
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_dry_run_as_a_field_is_not_taken_for_a_real_one(client):
+    response = client.post("/v1/updates", files=packed(NEW), data={"dry_run": "true"})
+
+    assert "?dry_run=true" in refused(response, 422, "invalid_option")["detail"]
 
 
 @pytest.mark.usefixtures("unchanged")
