@@ -113,7 +113,7 @@ class Service:
 
     def run(self, *arguments: object, code: int = 0, **more: str) -> tuple[str, str]:
         """What it printed and what it complained about."""
-        process = self.start(*arguments, **more)
+        process = self.start(*arguments, log=subprocess.PIPE, **more)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == code, err
         return out, err

@@ -170,6 +170,7 @@ def _check_values(config: Config) -> None:
     for name, number in not_negative.items():
         if number < 0:
             raise InvalidConfig(f"{name} must not be negative, got {number}")
+    _check_sizes(config)
     if train.classes_per_batch < 2:
         raise InvalidConfig("train.classes_per_batch must be at least 2: a triplet needs a negative")
     if train.images_per_class < 2:
@@ -183,6 +184,25 @@ def _check_values(config: Config) -> None:
         )
     if config.net.input.resize < config.net.input.size:
         raise InvalidConfig("net.input.resize must be at least net.input.size")
+
+
+def _check_sizes(config: Config) -> None:
+    """Numbers that no machine holds are refused here, and not by the allocator of a worker."""
+    train, translation, net = config.train, config.translation, config.net
+    at_most = {
+        "train.epochs": (train.epochs, 1_000_000),
+        "train.classes_per_batch": (train.classes_per_batch, 10_000),
+        "train.images_per_class": (train.images_per_class, 10_000),
+        "translation.epochs": (translation.epochs, 1_000_000),
+        "translation.hidden": (translation.hidden, 65_536),
+        "net.dim": (net.dim, 65_536),
+        "net.input.size": (net.input.size, 4096),
+        "net.input.resize": (net.input.resize, 4096),
+        "seed": (config.seed, 2**63 - 1),
+    }
+    for name, (value, limit) in at_most.items():
+        if value > limit:
+            raise InvalidConfig(f"{name} must be at most {limit}, got {value}")
 
 
 def _paths(tree: dict[str, Any], prefix: str = "") -> list[str]:

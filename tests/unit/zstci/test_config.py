@@ -211,3 +211,11 @@ def test_a_number_that_cannot_work_is_refused_by_name(path, value):
 def test_a_bad_number_is_refused_however_the_config_is_made():
     with pytest.raises(InvalidConfig, match="seed must not be negative"):
         Config(seed=-1)
+
+
+@pytest.mark.parametrize(
+    "setting", ["train.epochs", "train.images_per_class", "translation.hidden", "net.dim", "net.input.size", "seed"]
+)
+def test_numbers_that_no_machine_holds_are_refused(setting):
+    with pytest.raises(InvalidConfig, match=f"{setting} must be at most"):
+        Config().override(**{setting: 10**26, **({"net.input.resize": 10**26} if "size" in setting else {})})

@@ -163,7 +163,7 @@ class Killed(BaseException):
 def test_a_worker_that_dies_anywhere_is_followed_by_one_that_ends_the_same(bench, moment, monkeypatch):
     bench.learn([0, 1])
     update = bench.submit([2], **TRAINED)
-    record = {}  # what a job queue remembers
+    record: dict[str, dict[str, object]] = {}  # what a job queue remembers
 
     def step(name, work):
         if name == moment:
