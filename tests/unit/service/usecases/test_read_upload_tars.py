@@ -264,6 +264,7 @@ def test_a_damaged_header_is_refused(staged):
         b"\x28\xb5\x2f\xfd" + ZEROS,
         picture(3),
     ],
+    ids=["empty", "text", "long text", "empty gzip", "gzip of text", "zstd", "picture"],
 )
 def test_what_is_no_archive_is_refused(staged, content):
     with pytest.raises(BadArchive, match="neither a zip nor a tar"):
