@@ -38,6 +38,7 @@ ZstciError
     ├── DatabaseBehind         its tables are older than this program
     ├── StorageFull            no room on the disk
     ├── CorruptBundle          a version's files are damaged or incomplete
+    ├── WorkerNameTaken        a worker of the same name is running
     └── ServiceUnreachable     the command line found no service at its address
 """
 
@@ -86,6 +87,7 @@ __all__ = [
     "UpdateEnded",
     "VersionChanged",
     "VersionNotLoaded",
+    "WorkerNameTaken",
     "WrongLayout",
 ]
 
@@ -262,6 +264,10 @@ class StorageFull(ServiceError):
 
 class CorruptBundle(ServiceError):
     code, title = "corrupt_bundle", "A version's files are damaged"
+
+
+class WorkerNameTaken(ServiceError):
+    code, title = "worker_name_taken", "A worker of this name is running"
 
 
 class ServiceUnreachable(ServiceError):

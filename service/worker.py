@@ -18,6 +18,7 @@ from service.config import Settings
 from service.domain import Failure
 from service.errors import ServiceError, UnknownUpdate
 from service.serving.pool import cores
+from service.storage.exclusive import only_worker
 from service.storage.jobs import QUEUE, WORKFLOW, configuration
 from service.usecases.run_update import Outcome
 
@@ -41,14 +42,15 @@ def run_worker(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: shutting_down.set())
     parts = assemble_worker(settings, shutting_down)
-    busy = threading.Event()
-    _launch(settings, parts, busy)
-    logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_id})
-    sweeper = _Sweeper(parts)
-    while not shutting_down.is_set():
-        sweeper.sweep()
-        shutting_down.wait(_SWEEP_SECONDS)
-    _stop(parts, busy)
+    with only_worker(settings, parts.database):
+        busy = threading.Event()
+        _launch(settings, parts, busy)
+        logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_id})
+        sweeper = _Sweeper(parts)
+        while not shutting_down.is_set():
+            sweeper.sweep()
+            shutting_down.wait(_SWEEP_SECONDS)
+        _stop(parts, busy)
 
 
 def _launch(settings: Settings, parts: WorkerParts, busy: threading.Event) -> None:

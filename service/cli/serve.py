@@ -11,6 +11,8 @@ __all__ = ["api", "serve", "worker"]
 Host = Annotated[str | None, typer.Option(help="Address to listen on (default: ZSTCI_HOST, 127.0.0.1)")]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on (default: ZSTCI_PORT, 8000)")]
 
+WithParent = Annotated[bool, typer.Option(hidden=True, help="End when standard input does: the parent is gone")]
+
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
@@ -28,13 +30,16 @@ def serve(host: Host = None, port: Port = None) -> None:
     )
 
 
-def api(host: Host = None, port: Port = None) -> None:
+def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -> None:
     """Run one API process. Updates wait until a worker runs."""
     import uvicorn
 
+    from service.cli.supervise import end_with_parent
     from service.config import load_settings
     from service.storage.prepare import prepare_database
 
+    if with_parent:
+        end_with_parent()
     settings = load_settings()
     prepare_database(settings)
     uvicorn.run(
@@ -49,13 +54,16 @@ def api(host: Host = None, port: Port = None) -> None:
     )
 
 
-def worker() -> None:
+def worker(with_parent: WithParent = False) -> None:
     """Run one worker. Give each of several its own ZSTCI_WORKER_ID."""
     import importlib
 
+    from service.cli.supervise import end_with_parent
     from service.config import load_settings
     from service.storage.prepare import prepare_database
 
+    if with_parent:
+        end_with_parent()
     settings = load_settings()
     prepare_database(settings)
     # By name, as with the app.

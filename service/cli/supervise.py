@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-__all__ = ["supervise"]
+__all__ = ["end_with_parent", "supervise"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ class _Child:
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "service.cli", self.name, *self._arguments])
+        command = [sys.executable, "-m", "service.cli", self.name, "--with-parent", *self._arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE)  # never written to: it ends when we do
         self.started = time.monotonic()
 
     def mind(self) -> None:
@@ -61,6 +63,17 @@ def supervise(host: str, port: int) -> int:
         return 0
     finally:
         _end([api, worker])
+
+
+def end_with_parent() -> None:
+    """In a child: stop in an orderly way when the supervisor is gone, even if it was killed. Otherwise its successor
+    would find the port taken and the worker's name in use."""
+
+    def wait() -> None:
+        os.read(sys.stdin.fileno(), 1)  # not through sys.stdin, whose lock would be in the way of an orderly exit
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="parent").start()
 
 
 def _end(children: list[_Child]) -> None:

@@ -131,3 +131,30 @@ def test_a_postgres_without_our_tables_is_refused_with_the_command(tmp_path: Pat
     service.run("migrate")  # again is nothing
     assert service.serve("api").get("/readyz", 503)["checks"]["database"]["ok"]
     service.end()
+
+
+def test_the_children_of_a_killed_supervisor_end_and_its_successor_takes_over(sqlite_service: Service) -> None:
+    api = sqlite_service.serve()
+    api.learn(archive([0, 1], count=6), **NET)
+    update = api.add(archive([2, 3], count=6), **LONG)
+    wait_until(lambda: api.get(f"/v1/updates/{update}")["stage"] == "fine_tuning")
+    orphans = children(api.process.pid)
+    api.process.kill()
+    api.process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans.values()))
+
+    again = sqlite_service.serve()
+    assert again.version() == 1
+    assert again.ended(update)["state"] == "succeeded"
+
+
+def test_a_second_worker_of_the_same_name_is_refused_and_one_of_another_name_is_not(service: Service) -> None:
+    api, _ = service.serve("api"), service.worker()
+    api.learn(archive([0, 1], count=4), **NET)
+
+    _, complaint = service.run("worker", code=2)
+    assert "ZSTCI_WORKER_ID" in complaint
+    service.worker(ZSTCI_WORKER_ID="worker-2")
+    for digit in (2, 3):
+        api.learn(archive([digit], count=4))
+    assert len(api.get("/v1/versions")["data"]) == 3
