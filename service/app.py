@@ -15,10 +15,12 @@ from service.api import classes, health, metrics, queries, updates, versions
 from service.api.docs import add_docs
 from service.api.incoming import clear_leftovers
 from service.api.openapi import document
+from service.api.patience import BodyPatience
 from service.api.problems import add_handlers
 from service.api.request_id import RequestId
 from service.bootstrap import Parts, assemble
 from service.config import Settings, load_settings
+from service.errors import ServiceError
 
 __all__ = ["create_app", "from_environment"]
 
@@ -81,6 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.state.parts = parts
+    app.add_middleware(BodyPatience, seconds=settings.body_seconds)
     app.add_middleware(RequestId)
     add_handlers(app)
     for noun in (queries, updates, classes, versions, health, metrics):
@@ -91,15 +94,23 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _follow(parts: Parts) -> None:
-    """A poll is the truth: it cannot be missed, and works for any number of processes."""
+    """A poll is the truth: it cannot be missed, and works for any number of processes. Answering from the version at
+    hand beats not answering, so an error is only noted, once for as long as it stays the same."""
+    noted = ""
     while True:
+        noted = await _refresh(parts, noted)
         await asyncio.sleep(parts.settings.poll_seconds)
-        await _refresh(parts)
 
 
-async def _refresh(parts: Parts) -> None:
+async def _refresh(parts: Parts, noted: str = "") -> str:
     try:
         await asyncio.to_thread(parts.follower.refresh)
-    except Exception:
-        # Answering from the version at hand beats not answering; the next poll tries again.
-        logger.exception("Active version not read", extra={"action": "active_not_read"})
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        if reason != noted:
+            about = {"action": "active_not_read", "reason": reason}
+            logger.warning("Active version not read", exc_info=not isinstance(error, ServiceError), extra=about)
+        return reason
+    if noted:
+        logger.info("Active version read again", extra={"action": "active_read_again"})
+    return ""

@@ -20,6 +20,7 @@ from service.usecases.follow import Follower
 from service.usecases.purge import Purger
 from service.usecases.run_update import UpdateRunner
 from service.usecases.submit_update import Submitter
+from service.usecases.sweep import Sweeper
 
 __all__ = ["Parts", "WorkerParts", "assemble", "assemble_worker"]
 
@@ -42,6 +43,7 @@ class Parts:
     pool: ThreadPoolExecutor
     gate: Gate
     uploads: Gate
+    stopping: threading.Event  # set when the process was asked to end: streams must not hold it up
 
     def close(self) -> None:
         self.pool.shutdown()
@@ -59,7 +61,7 @@ class WorkerParts:
     artifacts: Artifacts
     jobs: Jobs
     runner: UpdateRunner
-    purger: Purger
+    sweeper: Sweeper
 
     def close(self) -> None:
         self.jobs.close()
@@ -79,11 +81,12 @@ def assemble(settings: Settings) -> Parts:
         slot,
         Follower(versions, artifacts, slot),
         Submitter(updates, versions, artifacts, jobs, settings),
-        ClassChanger(versions, artifacts, settings),
+        ClassChanger(updates, versions, artifacts, settings),
         Purger(updates, versions, artifacts, settings),
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
         Gate(settings.max_uploads, "uploads"),
+        threading.Event(),
     )
 
 
@@ -92,8 +95,9 @@ def assemble_worker(settings: Settings, shutting_down: threading.Event) -> Worke
     require_current(database)
     updates, versions = UpdateStore(database), VersionStore(database)
     runner = UpdateRunner(updates, versions, artifacts, settings, shutting_down)
-    purger = Purger(updates, versions, artifacts, settings)
-    return WorkerParts(database, updates, versions, artifacts, Jobs(settings), runner, purger)
+    jobs, purger = Jobs(settings), Purger(updates, versions, artifacts, settings)
+    sweeper = Sweeper(updates, versions, artifacts, jobs, purger, settings)
+    return WorkerParts(database, updates, versions, artifacts, jobs, runner, sweeper)
 
 
 def _storage(settings: Settings) -> tuple[Database, Artifacts]:

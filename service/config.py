@@ -32,12 +32,16 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(default=4096 * _MEBIBYTE, gt=0, description="Largest update, in bytes")
     max_upload_images: int = Field(default=200_000, gt=0, description="Most images in one update")
     max_classes: int = Field(default=10_000, gt=0, description="Most classes in one update")
+    body_seconds: float = Field(default=30.0, gt=0, description="Longest pause within a body before it is given up")
     max_queue: int = Field(default=128, gt=0, description="Queries that wait or run; one more is answered 503")
     max_uploads: int = Field(default=4, gt=0, description="Uploads received at once; one more is answered 503")
     max_waiting: int = Field(
         default=100, gt=0, description="Updates that wait for the worker; one more is answered 503"
     )
     max_attempts: int = Field(default=3, gt=0, description="How often an update that broke down is begun anew")
+    lease_seconds: float = Field(
+        default=60.0, gt=0, description="Without a sign of life for so long a worker is taken for dead, and replaced"
+    )
     poll_seconds: float = Field(default=1.0, gt=0, le=60, description="How often a server looks for a new version")
     serve_threads: int = Field(default=0, ge=0, description="Queries computed at the same time; 0: one for each core")
     train_threads: int = Field(default=0, ge=0, description="Threads of the worker; 0: half of the cores")

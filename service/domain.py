@@ -112,7 +112,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """What a caller may choose. None: as the preset says, or as the active version was learnt."""
+    """What a caller may choose. None: as the preset says."""
 
     preset: str | None = None
     regularizer: str | None = None
@@ -155,6 +155,7 @@ class Update:
     cancel_requested: bool = False
     purged_at: str | None = None  # when its images were deleted
     receipt: dict[str, Any] = field(default_factory=dict)  # what was deleted: number, bytes and digest, no image
+    clean_stops: int = 0  # attempts that ended because their worker was asked to stop
 
 
 @dataclass(frozen=True)

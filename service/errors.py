@@ -9,6 +9,7 @@ ZstciError
     │   ├── TooManyPixels      would cost too much memory to open
     │   └── ImageTooLarge      more bytes than one image may have
     ├── BadImages              which images of a query are bad, and why
+    ├── TooSlow                a body that does not go on
     ├── TooLarge               more bytes than a body may have
     ├── TooManyImages          more images than one request may have
     ├── TooManyClasses         more classes than one update may have
@@ -80,6 +81,7 @@ __all__ = [
     "TooManyClasses",
     "TooManyImages",
     "TooManyPixels",
+    "TooSlow",
     "UnknownClass",
     "UnknownUpdate",
     "UnknownVersion",
@@ -133,6 +135,10 @@ class BadImages(ServiceError):
             [(self.code, self.title)] = kinds
         listed = "; ".join(f"image {position}: {fault}" for position, fault in self.faults.items())
         super().__init__(f"nothing was answered, because of {listed}")
+
+
+class TooSlow(ServiceError):
+    code, status, title = "too_slow", 408, "The body does not go on"
 
 
 class TooLarge(ServiceError):

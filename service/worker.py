@@ -1,4 +1,4 @@
-"""The worker process: takes updates from the queue, one at a time, and tidies up after those that died."""
+"""The worker process: takes updates from the queue, one at a time, and sees that none is left lying."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 import torch
 from dbos import DBOS
@@ -15,12 +14,9 @@ from dbos import DBOS
 from service import logs
 from service.bootstrap import WorkerParts, assemble_worker
 from service.config import Settings
-from service.domain import Failure
-from service.errors import ServiceError, UnknownUpdate
 from service.serving.pool import cores
 from service.storage.exclusive import only_worker
 from service.storage.jobs import QUEUE, WORKFLOW, configuration
-from service.usecases.run_update import Outcome
 
 __all__ = ["run_worker"]
 
@@ -28,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 _NICENESS = 10  # queries come first
 _SWEEP_SECONDS = 2.0
-_ORPHAN_SECONDS = 600.0  # an upload without a row is being submitted, or its API process died
-_GRACE_SECONDS = 20.0
+_AGAIN_SECONDS = 5.0
+_GRACE_SECONDS = 8.0  # below the ten that container engines give
 
 
 def run_worker(settings: Settings) -> None:
@@ -44,32 +40,41 @@ def run_worker(settings: Settings) -> None:
     parts = assemble_worker(settings, shutting_down)
     with only_worker(settings, parts.database):
         busy = threading.Event()
-        _launch(settings, parts, busy)
+        _launch(settings, parts, busy, shutting_down)
         logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_id})
-        sweeper = _Sweeper(parts)
         while not shutting_down.is_set():
-            sweeper.sweep()
+            _sweep(parts)
             shutting_down.wait(_SWEEP_SECONDS)
         _stop(parts, busy)
 
 
-def _launch(settings: Settings, parts: WorkerParts, busy: threading.Event) -> None:
+def _launch(settings: Settings, parts: WorkerParts, busy: threading.Event, shutting_down: threading.Event) -> None:
     def run_update(update_id: str) -> None:
+        """Never ends before the update has: a job that ends early would leave its update to nobody."""
         busy.set()
         try:
-            parts.runner.run(update_id, _step)
+            while True:
+                try:
+                    return parts.runner.run(update_id)
+                except Exception:
+                    about = {"action": "run_failed", "update": update_id}
+                    logger.exception("Update not run; trying again", extra=about)
+                    shutting_down.wait(_AGAIN_SECONDS)
         finally:
             busy.clear()
 
     DBOS(config=configuration(settings))
-    DBOS.workflow(name=WORKFLOW, max_recovery_attempts=1000)(run_update)  # our own rows count the attempts
+    DBOS.workflow(name=WORKFLOW, max_recovery_attempts=1_000_000)(run_update)  # our own rows count the attempts
     DBOS.launch()
     # One at a time: each update builds on the one before.
     DBOS.register_queue(QUEUE, concurrency=1, polling_interval_sec=0.2, on_conflict="always_update")
 
 
-def _step(name: str, work: Callable[[], Outcome]) -> Outcome:
-    return DBOS.run_step({"name": name}, work)
+def _sweep(parts: WorkerParts) -> None:
+    try:
+        parts.sweeper.sweep()
+    except Exception:
+        logger.exception("Not swept", extra={"action": "not_swept"})
 
 
 def _stop(parts: WorkerParts, busy: threading.Event) -> None:
@@ -80,50 +85,3 @@ def _stop(parts: WorkerParts, busy: threading.Event) -> None:
     logging.shutdown()
     # The job's thread rests for ever, so that its job stays unfinished; an ordinary exit would wait for it.
     os._exit(0)
-
-
-class _Sweeper:
-    """What a crash can leave behind, found again: rows without a job, jobs without an end, files without a row."""
-
-    def __init__(self, parts: WorkerParts) -> None:
-        self._parts = parts
-        self._orphans: dict[str, float] = {}  # key -> when it was first seen
-        self._enqueued: set[str] = set()
-
-    def sweep(self) -> None:
-        try:
-            self._unfinished()
-            for update_id in self._parts.updates.unpurged():
-                self._parts.purger.purge(update_id)
-            self._uploads()
-        except ServiceError as error:
-            logger.warning("Not swept", extra={"action": "not_swept", "reason": str(error)})
-        except Exception:
-            logger.exception("Not swept", extra={"action": "not_swept"})
-
-    def _unfinished(self) -> None:
-        unfinished = self._parts.updates.unfinished()
-        for update_id in unfinished:
-            if update_id not in self._enqueued:
-                self._parts.jobs.enqueue(update_id)
-            elif self._parts.jobs.ended(update_id):
-                failure = Failure("gave_up", "its job ended without a result; see the worker's log, and send it again")
-                current = self._parts.updates.get(update_id)
-                self._parts.updates.finish(update_id, current.attempt, "failed", failure=failure)
-        self._enqueued = set(unfinished)
-
-    def _uploads(self) -> None:
-        found = {key for key in self._parts.artifacts.keys("uploads/") if not self._known(key)}
-        now = time.monotonic()
-        self._orphans = {key: self._orphans.get(key, now) for key in found}
-        for key, since in self._orphans.items():
-            if now - since > _ORPHAN_SECONDS:
-                self._parts.artifacts.delete(key)
-                logger.info("Upload without an update deleted", extra={"action": "orphan_deleted", "key": key})
-
-    def _known(self, key: str) -> bool:
-        try:
-            self._parts.updates.get(key.rpartition("/")[2])
-        except UnknownUpdate:
-            return False
-        return True

@@ -70,6 +70,7 @@ def _updates() -> None:
         sa.Column("progress", sa.Double(), nullable=False),
         sa.Column("eta_seconds", sa.Double()),
         sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("clean_stops", sa.Integer(), nullable=False),
         sa.Column("options", sa.JSON(), nullable=False),
         sa.Column("classes", sa.JSON(), nullable=False),
         sa.Column("images", sa.Integer(), nullable=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -13,7 +14,7 @@ from service.api.problems import problems
 from service.api.schemas import ClassEntry, ClassName, ClassPage, VersionEntry, version_entry
 from service.api.small_body import SmallBody
 from service.bootstrap import Parts
-from service.errors import UnknownClass
+from service.errors import ServiceError, UnknownClass
 from service.serving.live import LiveModel
 
 __all__ = ["router"]
@@ -35,14 +36,15 @@ async def get_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId) 
 
 
 # Not async from here on: these work with the database and with files, so they belong in a thread.
-@router.patch(
-    "/{class_id}", summary="Rename a class", responses={200: MODEL_VERSION, **problems(400, 404, 409, 413, 422, 503)}
-)
-def rename_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId, change: ClassName) -> ClassEntry:
-    """The id stays. The new name is shown in every version; other API processes show it within their poll interval."""
+@router.patch("/{class_id}", summary="Rename a class", responses=problems(400, 404, 408, 409, 413, 422, 503))
+def rename_class(parts: CurrentParts, class_id: ClassId, change: ClassName) -> ClassEntry:
+    """The id stays. The new name is shown in every version; other API processes show it within their poll interval. A
+    class that only older versions have can be renamed as well; its numbers are 0 then."""
     parts.changer.rename(class_id, change.name)
-    parts.follower.refresh()
-    return _find(parts, live, class_id)
+    _follow_at_once(parts)
+    if class_id not in parts.slot.current.ids:
+        return ClassEntry(id=class_id, name=parts.slot.name_of(class_id), images=0, hops=0)
+    return _find(parts, parts.slot.current, class_id)
 
 
 @router.delete("/{class_id}", summary="Delete a class", responses=problems(400, 404, 409, 412, 503, 507))
@@ -50,8 +52,14 @@ def delete_class(parts: CurrentParts, class_id: ClassId, if_match: IfMatch = Non
     """Makes a new version without the class and answers from it at once. The version before stays, so this can be
     rolled back."""
     version = parts.changer.delete(class_id, expected_version(if_match))
-    parts.follower.refresh()
+    _follow_at_once(parts)
     return version_entry(version, version.number)
+
+
+def _follow_at_once(parts: Parts) -> None:
+    """It has happened by now; if it cannot be seen here yet, the next poll sees it."""
+    with suppress(ServiceError):
+        parts.follower.refresh()
 
 
 def _find(parts: Parts, live: LiveModel, class_id: str) -> ClassEntry:

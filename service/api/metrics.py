@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from service.api.dependencies import CurrentParts
 from service.bootstrap import Parts
-from service.errors import DatabaseUnreachable
+from service.errors import ServiceError
 
 __all__ = ["BATCH_SIZE", "REQUEST_SECONDS", "router"]
 
@@ -66,7 +66,7 @@ class _State(Collector):
         )
         try:
             yield from self._updates()
-        except DatabaseUnreachable:
+        except ServiceError:
             yield GaugeMetricFamily("zstci_database_up", "1 when the database answers", 0.0)
         else:
             yield GaugeMetricFamily("zstci_database_up", "1 when the database answers", 1.0)

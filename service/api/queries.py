@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from torch import Tensor
 
 from service.api.dependencies import MODEL_VERSION, AskedModel, CurrentParts
@@ -24,8 +24,18 @@ __all__ = ["router"]
 
 Result = TypeVar("Result")
 
+
+async def _admitted(parts: CurrentParts) -> AsyncIterator[None]:
+    """Before its body is read, until its answer is sent: what waits here costs memory."""
+    with parts.gate:
+        yield
+
+
 router = APIRouter(
-    prefix="/v1", tags=["queries"], responses={200: MODEL_VERSION, **problems(400, 409, 413, 415, 422, 503)}
+    prefix="/v1",
+    tags=["queries"],
+    dependencies=[Depends(_admitted)],
+    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503)},
 )
 
 TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]
@@ -81,7 +91,7 @@ async def embeddings(images: Images, live: AskedModel, parts: CurrentParts) -> E
 async def _computed(
     parts: Parts, operation: str, live: LiveModel, images: list[bytes], finish: Callable[[Tensor], Result]
 ) -> Result:
-    """Decode, embed and `finish` in a thread of the pool; refused at once when too many wait already."""
+    """Decode, embed and `finish` in a thread of the pool."""
 
     def compute() -> Result:
         times = [time.perf_counter()]
@@ -96,8 +106,7 @@ async def _computed(
         return result
 
     begun = time.perf_counter()
-    with parts.gate:
-        result = await asyncio.get_running_loop().run_in_executor(parts.pool, compute)
+    result = await asyncio.get_running_loop().run_in_executor(parts.pool, compute)
     BATCH_SIZE.observe(len(images))
     REQUEST_SECONDS.labels(operation, "all").observe(time.perf_counter() - begun)
     return result

@@ -31,7 +31,7 @@ class Reason(_Schema):
 
 
 class Options(_Schema):
-    """What was asked for; null: as the preset says, or as the active version was learnt."""
+    """What was asked for; null: as the preset says."""
 
     preset: str | None = Field(examples=["default"])
     regularizer: str | None = Field(examples=["lwf"])

@@ -67,7 +67,7 @@ _POLL_SECONDS = 0.25  # between two looks for new events
     responses={
         200: {"model": DryRun, "description": "What it would do (`dry_run=true`); nothing was kept"},
         202: {"description": "Every image was checked, and the update is stored", **_LOCATION},
-        **problems(400, 409, 413, 415, 422, 503, 507),
+        **problems(400, 408, 409, 413, 415, 422, 503, 507),
     },
     openapi_extra=_BODY,
 )
@@ -178,7 +178,7 @@ async def watch_update(
     """Server-sent events: `state`, `progress`, `metric`, and at the end `done`, after which the stream ends. Every
     event says which `attempt` it is of: after a crash the work begins anew, and so does its progress."""
     after = int(last_event_id or 0)
-    while True:
+    while not parts.stopping.is_set():  # a client of a server that goes away asks the next one, with Last-Event-ID
         events = await asyncio.to_thread(parts.updates.events, update_id, after)
         for event in events:
             after = event.id

@@ -35,8 +35,8 @@ Strategy = Annotated[str | None, typer.Option(help="Override the preset's or the
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="A named set of settings, such as default, head or paper-cifar100. Without one: as the active version was "
-        "learnt. The net always stays that of the active version.",
+        help="A named set of settings, such as default, head or paper-cifar100. Without one: the service's "
+        "(ZSTCI_DEFAULT_PRESET), which trains nothing. The net always stays that of the active version.",
         show_default=False,
     ),
 ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 __all__ = ["api", "serve", "worker"]
+
+_GRACE_SECONDS = 8  # for requests in flight; container engines give ten
+_CANNOT_START = 3  # as uvicorn's own command
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on (default: ZSTCI_HOST, 127.0.0.1)")]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on (default: ZSTCI_PORT, 8000)")]
@@ -32,6 +36,8 @@ def serve(host: Host = None, port: Port = None) -> None:
 
 def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -> None:
     """Run one API process. Updates wait until a worker runs."""
+    import importlib
+
     import uvicorn
 
     from service.cli.supervise import end_with_parent
@@ -42,16 +48,26 @@ def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -
         end_with_parent()
     settings = load_settings()
     prepare_database(settings)
-    uvicorn.run(
-        # By name: the command line and the app stand side by side, neither imports the other.
-        "service.app:from_environment",
-        factory=True,
+    # By name: the command line and the app stand side by side, neither imports the other.
+    application = importlib.import_module("service.app").from_environment()
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            application.state.parts.stopping.set()
+            super().handle_exit(sig, frame)
+
+    config = uvicorn.Config(
+        application,
         host=host if host is not None else settings.host,
         port=port if port is not None else settings.port,
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=20,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    server = Server(config)
+    server.run()
+    if not server.started:
+        raise typer.Exit(_CANNOT_START)
 
 
 def worker(with_parent: WithParent = False) -> None:

@@ -15,7 +15,7 @@ __all__ = ["end_with_parent", "supervise"]
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
-_GRACE_SECONDS = 30.0
+_GRACE_SECONDS = 9.5
 _CANNOT_START = (2, 3)  # our own refusal, and uvicorn's: a port that is taken, say
 _HEALTHY_SECONDS = 10.0  # who lived this long did not die of its own start
 
@@ -39,8 +39,8 @@ class _Child:
         if not self._not_before:
             self._pause = 0.5 if now - self.started > _HEALTHY_SECONDS else min(2 * self._pause, 30.0)
             self._not_before = now + self._pause
-            about = {"action": "process_died", "which": self.name, "code": code, "again_in": self._pause}
-            logger.error("Process died", extra=about)
+            about = {"action": "process_ended", "which": self.name, "code": code, "again_in": self._pause}
+            logger.log(logging.ERROR if code else logging.INFO, "Process ended", extra=about)
         elif now >= self._not_before:
             self._not_before = 0.0
             self.start()

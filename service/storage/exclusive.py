@@ -24,7 +24,7 @@ def only_worker(settings: Settings, database: Database) -> Iterator[None]:
         f"another worker called {name!r} is running; end it first, or give this one a ZSTCI_WORKER_ID of its own"
     )
     with ExitStack() as held:
-        file = held.enter_context((settings.home / "work" / f"{_short(name)}.lock").open("w"))
+        file = held.enter_context((settings.home / f"worker-{_short(name)}.lock").open("w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -45,16 +45,28 @@ def move_into_place(folder: Path, target: Path) -> None:
 def remove(target: Path) -> None:
     """The name is free at once, so that a killed process leaves no half folder under it."""
     clear_leftovers(target)
-    if target.exists():
-        doomed = sibling(target)
+    doomed = sibling(target)
+    try:
         target.rename(doomed)
-        shutil.rmtree(doomed)
-        _flush_entry(target.parent)
+    except FileNotFoundError:
+        return  # it was never there, or another process was faster
+    _delete(doomed)
+    _flush_entry(target.parent)
 
 
 def clear_leftovers(target: Path) -> None:
     for path in target.parent.glob(f".{target.name}.*"):
-        shutil.rmtree(path)
+        _delete(path)
+
+
+def _delete(folder: Path) -> None:
+    """Another process may be at the same: what is gone already is as good as deleted."""
+
+    def ignore(function: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+        if not isinstance(error[1], FileNotFoundError):
+            raise error[1]
+
+    shutil.rmtree(folder, onerror=ignore)
 
 
 @contextmanager

@@ -1,17 +1,23 @@
-"""Durable jobs: one DBOS workflow for each update. The API only enqueues; `service.worker` runs them.
+"""Durable jobs: a DBOS workflow for each update. The API only enqueues; `service.worker` runs them.
 
-Our own `updates` row is the truth. The job is what makes somebody work on it, and a worker enqueues again whatever row
-has none, so a crash between the two loses nothing.
+Our own `updates` row is the truth. The job is what makes somebody work on it, and the workers enqueue again whatever
+row has none, so a crash between the two loses nothing. A job has no steps of its own: whatever it does can be repeated.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from contextlib import contextmanager
 from typing import Any
 
 from dbos import DBOS, DBOSClient, DBOSConfig, Serializer
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from service.config import Settings
 from service.errors import DatabaseUnreachable
@@ -22,13 +28,15 @@ __all__ = ["QUEUE", "WORKFLOW", "Jobs", "configuration", "jobs_url", "migrate_jo
 QUEUE, WORKFLOW = "updates", "run_update"
 # Jobs are found again after a restart only under the same name and version, whatever release runs them.
 _APPLICATION, _VERSION = "zstci", "1"
+_ALIVE = ["PENDING", "ENQUEUED", "DELAYED"]
+_ENQUEUE_SECONDS = 3.0  # a caller's patience; the workers enqueue what has no job anyway
 
 
 class JsonSerializer(Serializer):
-    """DBOS would pickle by default."""
+    """DBOS would pickle by default. What JSON lacks, an error for example, is kept as its text."""
 
     def serialize(self, data: Any) -> str:
-        return json.dumps(data)
+        return json.dumps(data, default=repr)
 
     def deserialize(self, serialized_data: str) -> Any:
         return json.loads(serialized_data)
@@ -46,7 +54,13 @@ def jobs_url(settings: Settings) -> str:
 
 
 def migrate_jobs(settings: Settings) -> None:
-    DBOS.migrate(jobs_url(settings))
+    url = jobs_url(settings)
+    DBOS.migrate(url)
+    if url.startswith("sqlite"):
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            connection.execute(text("PRAGMA journal_mode=WAL"))  # stays with the file: readers never wait for a writer
+        engine.dispose()
 
 
 def configuration(settings: Settings) -> DBOSConfig:
@@ -59,12 +73,11 @@ def configuration(settings: Settings) -> DBOSConfig:
         "serializer": JsonSerializer(),
         "run_migrations": False,
         "log_level": "WARNING",
-        "notification_listener_polling_interval_sec": 1.0,
     }
 
 
 class Jobs:
-    """The API's end of the queue."""
+    """The queue, seen from outside of any job."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = DBOSClient(
@@ -74,26 +87,57 @@ class Jobs:
             lazy=True,
             retry_connection_errors=False,
         )
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="enqueue")
 
     def enqueue(self, update_id: str) -> None:
-        """Any number of times: it is one job."""
+        """Any number of times: it is one job. Gives up soon: an update that is stored must not wait for its job."""
         try:
-            self._client.enqueue(
-                {
-                    "workflow_name": WORKFLOW,
-                    "queue_name": QUEUE,
-                    "workflow_id": update_id,
-                    "app_version": _VERSION,
-                },
-                update_id,
-            )
-        except OperationalError as error:
-            raise DatabaseUnreachable(f"the database does not answer ({error.orig}); try again soon") from error
+            self._pool.submit(self._enqueue, update_id, update_id).result(_ENQUEUE_SECONDS)
+        except TooLate as error:
+            raise DatabaseUnreachable("the job queue is slow to answer; try again soon") from error
 
-    def ended(self, update_id: str) -> bool:
-        """Whether the job will never run again, by itself."""
-        found = self._client.list_workflows(workflow_ids=[update_id], load_input=False, load_output=False)
-        return bool(found) and found[0].status not in ("PENDING", "ENQUEUED", "DELAYED")
+    def begin_anew(self, update_id: str) -> None:
+        """A new job instead of one whose worker is gone. That one is cancelled: it would keep its place for ever."""
+        self.end(update_id)
+        self._enqueue(update_id, f"{update_id}-{uuid.uuid4().hex[:8]}")
+
+    def end(self, update_id: str) -> None:
+        with _named():
+            for workflow in self._alive(update_id):
+                self._client.cancel_workflow(workflow)
+
+    def is_alive(self, update_id: str) -> bool:
+        """Whether a job for it waits or runs."""
+        with _named():
+            return bool(self._alive(update_id))
+
+    def running(self) -> set[str]:
+        """The updates whose jobs have begun and not ended."""
+        with _named():
+            found = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
+        return {workflow.workflow_id.partition("-")[0] for workflow in found}
 
     def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
         self._client.destroy()
+
+    def _alive(self, update_id: str) -> list[str]:
+        found = self._client.list_workflows(
+            workflow_id_prefix=update_id, status=_ALIVE, load_input=False, load_output=False
+        )
+        return [workflow.workflow_id for workflow in found]
+
+    def _enqueue(self, update_id: str, job_id: str) -> None:
+        with _named():
+            self._client.enqueue(
+                {"workflow_name": WORKFLOW, "queue_name": QUEUE, "workflow_id": job_id, "app_version": _VERSION},
+                update_id,
+            )
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise DatabaseUnreachable(f"the job queue does not answer ({error.orig}); try again soon") from error

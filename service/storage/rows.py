@@ -47,6 +47,7 @@ def update_of(row: UpdateRow) -> Update:
         cancel_requested=row.cancel_requested,
         purged_at=row.purged_at,
         receipt=row.receipt,
+        clean_stops=row.clean_stops,
     )
 
 

@@ -80,6 +80,7 @@ class UpdateRow(Base):
     progress: Mapped[float]
     eta_seconds: Mapped[float | None]
     attempt: Mapped[int]
+    clean_stops: Mapped[int]
     options: Mapped[dict[str, Any]]
     classes: Mapped[list[str]]
     images: Mapped[int]

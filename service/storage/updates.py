@@ -8,6 +8,7 @@ order, and a reader that asks for what came after the last one it saw misses non
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
@@ -85,6 +86,7 @@ class UpdateStore:
             row.state, row.stage, row.progress, row.eta_seconds = "running", "validating", 0.0, None
             row.attempt += 1
             row.started_at = row.started_at or now()
+            row.heartbeat_at = now()
             tell(session, row, "state", {"state": row.state})
             return update_of(row)
 
@@ -115,7 +117,15 @@ class UpdateStore:
         self._set(update_id, instant_version=version)
 
     def heartbeat(self, update_id: str) -> None:
+        """Somebody works on it."""
         self._set(update_id, heartbeat_at=now())
+
+    def stopped(self, update_id: str, attempt: int) -> None:
+        """This attempt ends because its worker was asked to: that is no fault of the update."""
+        with self._database.write() as session:
+            row = locked(session, update_id)
+            if is_current(row, attempt):
+                row.clean_stops += 1
 
     def finish(
         self,
@@ -165,6 +175,11 @@ class UpdateStore:
     def unfinished(self) -> _Ids:
         """Queued and running, oldest first."""
         return self._ids(UpdateRow.state.in_(_UNFINISHED))
+
+    def abandoned(self, seconds: float) -> _Ids:
+        """Running, but without a sign of life for so long: their worker is gone."""
+        before = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+        return self._ids(UpdateRow.state == "running", UpdateRow.heartbeat_at < before.replace("+00:00", "Z"))
 
     def unpurged(self) -> _Ids:
         """Ended, but with images that may still be there. Oldest first."""

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from service.domain import Active, Facts, Version, VersionKind
-from service.errors import UnknownClass, UnknownVersion, VersionChanged
+from service.errors import NameTaken, UnknownClass, UnknownVersion, VersionChanged
 from service.storage.database import Database
 from service.storage.rows import facts_as_json, printable, version_of
 from service.storage.tables import MAIN, ClassRow, LineRow, VersionRow
@@ -86,6 +86,13 @@ class VersionStore:
             _move(session, row.number, active if expected is None else expected or None, active)
             return version_of(row)
 
+    def of_update(self, update_id: str) -> Version | None:
+        """What an update has made, not counting its instant part."""
+        wanted = select(VersionRow).where(VersionRow.update_id == update_id, VersionRow.kind == "update")
+        with self._database.read() as session:
+            row = session.scalar(wanted)
+            return None if row is None else version_of(row)
+
     def names(self) -> dict[str, str]:
         """The shown name by class id, also of classes that the active version does not have."""
         with self._database.read() as session:
@@ -97,6 +104,10 @@ class VersionStore:
             row = session.get(ClassRow, printable(class_id))
             if row is None:
                 raise UnknownClass(f"no class {printable(class_id)}; GET /v1/classes lists them")
+            other = session.scalar(select(ClassRow.id).where(ClassRow.name == name, ClassRow.id != row.id).limit(1))
+            if other is not None:
+                # Also one that the active version does not have: a roll back must not show two of one name.
+                raise NameTaken(f"class {other} is called {name!r} already, if only in other versions; rename it first")
             row.name = name
             line.names_revision += 1
 

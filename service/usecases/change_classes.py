@@ -12,6 +12,7 @@ from service.domain import Facts, Version
 from service.errors import LastClass, NameTaken, UnknownClass, VersionChanged
 from service.serving import bundle
 from service.storage.artifacts import Artifacts
+from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
 from service.usecases.class_names import clean
 from service.usecases.known import known_classes
@@ -24,17 +25,14 @@ _TRIES = 3
 
 
 class ClassChanger:
-    def __init__(self, versions: VersionStore, artifacts: Artifacts, settings: Settings) -> None:
-        self._versions, self._artifacts, self._settings = versions, artifacts, settings
+    def __init__(self, updates: UpdateStore, versions: VersionStore, artifacts: Artifacts, settings: Settings) -> None:
+        self._updates, self._versions, self._artifacts, self._settings = updates, versions, artifacts, settings
 
     def rename(self, class_id: str, name: str) -> None:
         """The id stays, and so does every answer but for the name in it."""
         name = clean(name)
-        known = known_classes(self._versions, self._artifacts)
-        if class_id not in known.values():
-            raise UnknownClass(f"the active version knows no class {class_id!r}; GET /v1/classes lists all")
-        if known.get(name, class_id) != class_id:
-            raise NameTaken(f"class {known[name]} is called {name!r} already; rename that one first")
+        if name in self._updates.pending_classes() and self._versions.names().get(class_id) != name:
+            raise NameTaken(f"an update that has not ended brings a class {name!r}; wait for it, or cancel it")
         self._versions.rename(class_id, name)
 
     def delete(self, class_id: str, expected: int | None = None) -> Version:
@@ -54,7 +52,7 @@ class ClassChanger:
         if expected is not None and expected != (active or 0):
             raise VersionChanged(f"version {active or 0} is active by now, not {expected}")
         known = known_classes(self._versions, self._artifacts)
-        if active is None or class_id not in known.values():
+        if active is None or class_id not in known:
             raise UnknownClass(f"the active version knows no class {class_id!r}; GET /v1/classes lists all")
         if len(known) == 1:
             raise LastClass("a version needs at least one class; add another one first")

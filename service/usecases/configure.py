@@ -29,14 +29,13 @@ SHORT_NAMES = {
 
 
 def choose_config(parent: Config | None, options: UpdateOptions, default_preset: str) -> Config:
-    """Without a preset an update goes on as its parent was learnt. The net is always the parent's: its prototypes live
-    in that net's space."""
-    if parent is None:
-        config = preset(options.preset or default_preset)
-    elif options.preset is None:
-        config = parent
-    else:
-        config = replace(preset(options.preset), net=parent.net)
+    """What a request does not say, the service's preset says: an update never trains because an earlier one did. The
+    net is always the parent's, because its prototypes live in that net's space; so is the classifier, unless named."""
+    config = preset(options.preset or default_preset)
+    if parent is not None:
+        config = replace(config, net=parent.net)
+        if options.preset is None:
+            config = replace(config, classifier=parent.classifier, shrinkage=parent.shrinkage)
     config = config.override(**_overrides(options))
     _check(config, parent)
     return config

@@ -20,10 +20,10 @@ def parent_config(versions: VersionStore, artifacts: Artifacts) -> Config | None
 
 
 def known_classes(versions: VersionStore, artifacts: Artifacts) -> dict[str, str]:
-    """Ids by name."""
+    """Names by id."""
     active = versions.active().version
     if active is None:
         return {}
     _, ids = read_facts(artifacts.local(versions.get(active).bundle))
     names = versions.names()
-    return {names.get(i, i): i for i in ids}
+    return {i: names.get(i, i) for i in ids}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.config import Settings
@@ -20,6 +21,7 @@ from service.usecases.configure import choose_config
 from service.usecases.progress import Reporter
 from service.usecases.purge import upload_key, work_folder
 from zstci import Config, ImageFiles, Snapshot, TaskData, learn
+from zstci.errors import SnapshotError
 
 __all__ = ["Base", "Made", "Maker", "class_id", "without"]
 
@@ -41,20 +43,11 @@ class Base:
 
 @dataclass(frozen=True)
 class Made:
-    """A bundle that is stored and not yet published. Plain values only: it is kept in the job's record."""
+    """A bundle that is stored and not yet published."""
 
     version: NewVersion
     expected: int | None
-    names: dict[str, str]  # of the upload's classes, by id
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Made:
-        version = stored["version"]
-        facts = Facts(**version["facts"] | {"added": tuple(version["facts"]["added"])})
-        return cls(NewVersion(**version | {"facts": facts}), stored["expected"], stored["names"])
+    names: dict[str, str]  # of the new classes, by id
 
 
 class Maker:
@@ -70,7 +63,7 @@ class Maker:
         base = self._base(update)
         config = self._config(update, base, instant)
         reporter.expect(training=config.regularizer != "frozen")
-        ids = self._class_ids(update, upload, base)
+        ids = self._kept_ids(update, upload, base)
         reporter.stage("validating", 1.0)
 
         learnt, held = hold_out.split(upload, update.options.holdout, config.seed)
@@ -121,11 +114,24 @@ class Maker:
             )
         return {name: known.get(name) or class_id(update.id, name) for name in upload.classes}
 
+    def _kept_ids(self, update: Update, upload: Upload, base: Base) -> dict[str, str]:
+        """Decided once for a base: a class that is renamed between two attempts must not become another one."""
+        path = work_folder(self._settings, update.id) / f"ids-{base.version or 0}.json"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial")
+            partial.write_text(json.dumps(self._class_ids(update, upload, base)), encoding="utf-8")
+            partial.replace(path)
+        return {str(name): str(i) for name, i in json.loads(path.read_text(encoding="utf-8")).items()}
+
     def _learn(self, update: Update, base: Base, data: TaskData, config: Config, reporter: Reporter) -> Snapshot:
         """Kept until the version is published: a worker that dies after learning does not learn again."""
         kept = work_folder(self._settings, update.id) / f"snapshot-{base.version or 0}-{config.regularizer}"
         if kept.is_dir():
-            return Snapshot.load(kept)
+            try:
+                return Snapshot.load(kept)
+            except SnapshotError:
+                shutil.rmtree(kept)  # it costs the time to learn it again, nothing else
         checkpoints = work_folder(self._settings, update.id) / "checkpoints"
         snapshot = learn(base.snapshot, data, config, reporter, reporter.should_stop, checkpoints)
         snapshot.save(kept)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import cast
 
 from service.domain import Report, Stage
-from service.errors import DatabaseUnreachable
+from service.errors import ServiceError
 from service.storage.updates import UpdateStore
 from zstci import Progress
+from zstci.errors import Stopped
 
 __all__ = ["Reporter"]
 
@@ -56,7 +57,7 @@ class Reporter:
         self._stage: Stage = "queued"
         self._reached = 0.0
         self._told = self._asked = 0.0
-        self._cancelled = False
+        self._over = False
 
     def expect(self, training: bool) -> None:
         self._ends = _ENDS if training else _ENDS_FROZEN
@@ -79,7 +80,7 @@ class Reporter:
             report = Report(stage, report.progress, report.eta_seconds, detail.epoch, detail.epochs, detail.loss)
         try:
             self._updates.report(self._id, self._attempt, report)
-        except DatabaseUnreachable as error:
+        except ServiceError as error:
             logger.warning("Progress not told", extra={"action": "progress_not_told", "reason": str(error)})
 
     def should_stop(self) -> bool:
@@ -87,13 +88,21 @@ class Reporter:
         if self._shutting_down():
             return True
         now = time.monotonic()
-        if not self._cancelled and now - self._asked >= _ASK_SECONDS:
+        if not self._over and now - self._asked >= _ASK_SECONDS:
             self._asked = now
             try:
-                self._cancelled = self._updates.cancel_requested(self._id)
-            except DatabaseUnreachable:
+                update = self._updates.get(self._id)
+            except ServiceError:
                 return False
-        return self._cancelled
+            # Another attempt: somebody took us for dead, and works on it now.
+            self._over = update.cancel_requested or update.attempt != self._attempt
+        return self._over
+
+    def stop_if_asked(self) -> None:
+        """The last chance, so it is asked at once."""
+        self._asked = 0.0
+        if self.should_stop():
+            raise Stopped("stopped on request")
 
     def _place(self, stage: Stage, fraction: float) -> float:
         order = list(self._ends)

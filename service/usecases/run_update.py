@@ -1,39 +1,54 @@
-"""One update from its first attempt to its end. Every step may be repeated: a crash at any line leaves the old version
+"""One update from its first attempt to its end. All of it may be repeated: a crash at any line leaves the old version
 answering, and the next attempt ends as this one would have."""
 
 from __future__ import annotations
 
 import errno
-import functools
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeVar
 
 from service.config import Settings
 from service.domain import Failure, State, Update
-from service.errors import DatabaseUnreachable, StorageFull, VersionChanged
+from service.errors import DatabaseBehind, DatabaseUnreachable, StorageFull, VersionChanged
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
-from service.usecases.make_version import Made, Maker
+from service.usecases.make_version import Maker
 from service.usecases.progress import Reporter
 from service.usecases.purge import Purger
 from zstci.errors import Stopped, ZstciError
 
-__all__ = ["Outcome", "Step", "UpdateRunner"]
+__all__ = ["UpdateRunner"]
 
 logger = logging.getLogger(__name__)
 
 _INSTANT = 0.1  # of the bar, where the instant part comes first
-
-_STATES: dict[str, State] = {"published": "succeeded", "cancelled": "cancelled"}
+# A database that is away, full or being migrated comes back; what happened must be written down all the same.
+_PASSING = (DatabaseUnreachable, DatabaseBehind, StorageFull)
 
 Value = TypeVar("Value")
-Outcome = dict[str, Any]
-Step = Callable[[str, Callable[[], Outcome]], Outcome]
-"""Runs a named part of the work and remembers its outcome, so that it is not repeated after a crash."""
+
+
+@dataclass(frozen=True)
+class End:
+    """What an update comes to. A `version` or a `failure`, or neither where it was cancelled."""
+
+    state: State
+    version: int | None = None
+    failure: Failure | None = None
+
+
+class _BrokeDown(Exception):
+    """Something unexpected, which may not happen again."""
+
+
+class _TakenOver(Exception):
+    """Another worker took us for dead and works on the update now."""
 
 
 class UpdateRunner:
@@ -51,131 +66,144 @@ class UpdateRunner:
         self._shutting_down = shutting_down
         self.resting = threading.Event()  # set when the work has stopped for a shutdown
 
-    def run(self, update_id: str, step: Step) -> None:
+    def run(self, update_id: str) -> None:
         """Until it has ended, however often work on it has to begin anew."""
         while True:
-            update = self._patiently(lambda: self._updates.begin(update_id))
+            update = self._surely(lambda: self._updates.begin(update_id))
             if update is None:  # cancelled while it waited, or finished just before a crash
-                self._patiently(lambda: self._purger.purge(update_id))
-                break
+                self._surely(lambda: self._purger.purge(update_id))
+                return
             logger.info("Update begun", extra=_about(update, "update_begun"))
-            if self._attempt(update, step):
-                break
-            self._pause(min(2.0**update.attempt, 30.0))
+            try:
+                with self._beating(update):
+                    self._finish(update, self._work(update))
+            except _TakenOver:
+                logger.warning("Update taken over by another worker", extra=_about(update, "update_taken_over"))
+            except _BrokeDown:
+                self._pause(min(2.0**update.attempt, 30.0))
+                continue
+            return
 
-    def _attempt(self, update: Update, step: Step) -> bool:
-        """True when the update has ended."""
-        if update.attempt > self._settings.max_attempts:
-            detail = f"its worker died or broke down {update.attempt - 1} times in a row; see the worker's log"
-            return self._end(update, {"outcome": "failed", "code": "gave_up", "detail": detail})
-        if update.options.instant and update.instant_version is None:
-            outcome = step("instant", lambda: self._guarded(update, self._instant))
-            if outcome["outcome"] != "published":
-                return self._end(update, outcome)
-            update = self._patiently(lambda: self._updates.get(update.id))
+    def _work(self, update: Update) -> End:
+        published = self._surely(lambda: self._versions.of_update(update.id))
+        if published is not None:  # just before a crash
+            return End("succeeded", published.number)
+        begun = update.attempt - update.clean_stops
+        if begun > self._settings.max_attempts:
+            detail = f"its worker died or broke down {begun - 1} times; see the worker's log"
+            return End("failed", failure=Failure("gave_up", detail))
         while True:
-            outcome = step("make", lambda: self._guarded(update, self._make))
-            if outcome["outcome"] == "made":
-                publish = functools.partial(self._publish, stored=outcome["made"])
-                outcome = step("publish", functools.partial(self._guarded, update, publish))
-            if outcome["outcome"] != "changed":
-                return self._end(update, outcome)
-            logger.info("Learning again", extra=_about(update, "learning_again", reason=outcome["detail"]))
+            try:
+                return End("succeeded", self._patiently(lambda: self._learn(update)))
+            except VersionChanged as error:
+                logger.info("Learning again", extra=_about(update, "learning_again", reason=str(error)))
+            except Exception as error:
+                return self._failed(update, error)
 
-    def _instant(self, update: Update) -> Outcome:
-        made = self._maker.make(update, self._reporter(update, (0.0, _INSTANT)), instant=True)
-        version = self._versions.publish(made.version, expected=made.expected, activate=True, names=made.names)
-        self._updates.note_instant(update.id, version.number)
-        return {"outcome": "published", "version": version.number}
-
-    def _make(self, update: Update) -> Outcome:
-        made = self._maker.make(update, self._reporter(update, (_INSTANT if update.options.instant else 0.0, 1.0)))
+    def _learn(self, update: Update) -> int:
+        """The version that was published."""
+        update = replace(update, instant_version=self._updates.get(update.id).instant_version)
+        if update.options.instant and update.instant_version is None:
+            made = self._maker.make(update, self._reporter(update, (0.0, _INSTANT)), instant=True)
+            version = self._versions.publish(made.version, expected=made.expected, activate=True, names=made.names)
+            self._updates.note_instant(update.id, version.number)
+            update = replace(update, instant_version=version.number)
+        reporter = self._reporter(update, (_INSTANT if update.options.instant else 0.0, 1.0))
+        made = self._maker.make(update, reporter)
         self._updates.note_parent(update.id, made.version.parent)
-        return {"outcome": "made", "made": made.to_json()}
-
-    def _publish(self, update: Update, stored: Outcome) -> Outcome:
-        made = Made.from_json(stored)
-        if self._updates.cancel_requested(update.id) and self._versions.by_bundle(made.version.bundle) is None:
-            return {"outcome": "cancelled"}
+        reporter.stop_if_asked()
         activate = update.options.activate == "auto"
         version = self._versions.publish(made.version, expected=made.expected, activate=activate, names=made.names)
         logger.info("Version published", extra=_about(update, "version_published", version=version.number))
-        return {"outcome": "published", "version": version.number}
+        return version.number
 
-    def _guarded(self, update: Update, work: Callable[[Update], Outcome]) -> Outcome:
-        """What became of a step, as plain values. Errors are outcomes: a job's record must not hold a traceback."""
-        try:
-            return self._patiently(lambda: work(update))
-        except VersionChanged as error:
-            return {"outcome": "changed", "detail": str(error)}
-        except Stopped:
-            if self._shutting_down.is_set():
-                self._rest()
-            return {"outcome": "cancelled"}
-        except ZstciError as error:
-            return {"outcome": "failed", "code": error.code, "detail": str(error)}
-        except MemoryError:
-            detail = "not enough memory; send fewer or smaller images, or give the worker more"
-            return {"outcome": "failed", "code": "out_of_memory", "detail": detail}
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                full = StorageFull("no room left on the worker's disk; free some and send the update again")
-                return {"outcome": "failed", "code": full.code, "detail": str(full)}
-            return self._broken(update, error)
-        except Exception as error:
-            if "out of memory" in str(error).lower():  # a GPU's, or the CPU allocator's, both RuntimeErrors
-                detail = f"not enough memory ({error}); lower train.classes_per_batch or train.images_per_class"
-                return {"outcome": "failed", "code": "out_of_memory", "detail": detail}
-            return self._broken(update, error)
+    def _failed(self, update: Update, error: Exception) -> End:
+        """Why, in words for who sent it. Raises where another attempt may do better, or somebody else makes it."""
+        if isinstance(error, Stopped):
+            return self._stopped(update)
+        if isinstance(error, ZstciError):
+            return End("failed", failure=Failure(error.code, str(error)))
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            full = "no room left on the worker's disk; free some and send the update again"
+            return End("failed", failure=Failure(StorageFull.code, full))
+        # A GPU's and the CPU allocator's are RuntimeErrors.
+        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+            detail = "not enough memory; send fewer images, lower train.images_per_class, or give the worker more"
+            return End("failed", failure=Failure("out_of_memory", detail))
+        logger.error("Update broke down", exc_info=error, extra=_about(update, "update_broke_down"))
+        if update.attempt - update.clean_stops < self._settings.max_attempts:
+            raise _BrokeDown from error
+        detail = f"it broke down again and again, the last time with {type(error).__name__}: {error}"
+        return End("failed", failure=Failure("broke_down", f"{detail}; see the worker's log"))
 
-    def _broken(self, update: Update, error: Exception) -> Outcome:
-        logger.exception("Update broke down", extra=_about(update, "update_broke_down"))
-        return {"outcome": "broken", "detail": f"{type(error).__name__}: {error}"}
+    def _stopped(self, update: Update) -> End:
+        current = self._surely(lambda: self._updates.get(update.id))
+        if current.attempt != update.attempt:
+            raise _TakenOver
+        if not current.cancel_requested:
+            self._rest(update)
+        return End("cancelled")
 
-    def _end(self, update: Update, outcome: Outcome) -> bool:
-        kind = outcome["outcome"]
-        if kind == "broken" and update.attempt < self._settings.max_attempts:
-            return False
-        failure, version = None, None
-        if kind == "published":
-            version = outcome["version"]
-        elif kind == "broken":
-            detail = (
-                f"it broke down {update.attempt} times, the last time with {outcome['detail']}; see the worker's log"
-            )
-            failure = Failure("broke_down", detail)
-        elif kind == "failed":
-            failure = Failure(outcome["code"], outcome["detail"])
-        state = _STATES.get(kind, "failed")
+    def _finish(self, update: Update, end: End) -> None:
         # The images first: whoever is told that an update has ended finds none of them.
-        self._patiently(lambda: self._purger.purge(update.id, ending=True))
-        self._patiently(
-            lambda: self._updates.finish(update.id, update.attempt, state, version=version, failure=failure)
+        self._surely(lambda: self._purger.purge(update.id, ending=True))
+        self._surely(
+            lambda: self._updates.finish(update.id, update.attempt, end.state, version=end.version, failure=end.failure)
         )
-        reason = failure.detail if failure is not None else None
-        logger.info("Update ended", extra=_about(update, "update_ended", state=state, reason=reason))
-        return True
+        reason = end.failure.detail if end.failure is not None else None
+        logger.info("Update ended", extra=_about(update, "update_ended", state=end.state, reason=reason))
 
     def _reporter(self, update: Update, span: tuple[float, float]) -> Reporter:
         return Reporter(self._updates, update.id, update.attempt, self._shutting_down.is_set, span)
 
-    def _patiently(self, call: Callable[[], Value]) -> Value:
-        """A database that is away comes back; meanwhile nothing is lost and nothing is given up."""
+    @contextmanager
+    def _beating(self, update: Update) -> Iterator[None]:
+        """Signs of life, so that another worker takes over when they end."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(self._settings.lease_seconds / 6):
+                try:
+                    self._updates.heartbeat(update.id)
+                except Exception as error:
+                    logger.warning("No sign of life", extra=_about(update, "no_heartbeat", reason=str(error)))
+
+        thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _patiently(self, work: Callable[[], Value]) -> Value:
+        """Work that can be done again when the database is back."""
+        return self._retried(work, (DatabaseUnreachable,))
+
+    def _surely(self, record: Callable[[], Value]) -> Value:
+        """A record that must be made, however long it takes."""
+        return self._retried(record, _PASSING)
+
+    def _retried(self, call: Callable[[], Value], passing: tuple[type[Exception], ...]) -> Value:
         pause = 0.5
         while True:
             try:
                 return call()
-            except DatabaseUnreachable as error:
+            except passing as error:
                 logger.warning("Waiting for the database", extra={"action": "database_away", "reason": str(error)})
                 self._pause(pause)
                 pause = min(2 * pause, 5.0)
 
     def _pause(self, seconds: float) -> None:
         if self._shutting_down.wait(seconds):
-            self._rest()
+            self._rest(None)
 
-    def _rest(self) -> None:
-        """Never return: the process is about to end, and the job must stay unfinished for the next one."""
+    def _rest(self, update: Update | None) -> NoReturn:
+        """The process is about to end, and the job must stay unfinished for the next one."""
+        if update is not None:
+            try:
+                self._updates.stopped(update.id, update.attempt)
+            except ZstciError as error:
+                logger.warning("Stop not noted", extra=_about(update, "stop_not_noted", reason=str(error)))
         self.resting.set()
         while True:
             time.sleep(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -55,6 +56,7 @@ class Submitter:
     ) -> None:
         self._updates, self._versions, self._artifacts = updates, versions, artifacts
         self._jobs, self._settings = jobs, settings
+        self._one_at_a_time = threading.Lock()
 
     def check_room(self) -> None:
         """Before a long body is read."""
@@ -77,10 +79,16 @@ class Submitter:
         """All checks; the usable images are in `target` afterwards, and nothing else has happened."""
         config = self._config(options)  # first: it costs nothing, and a wrong name should not wait for images
         upload = read_upload.stage(archives, files, labels, target, self._settings, options.on_bad_image)
-        known = frozenset(known_classes(self._versions, self._artifacts)) & set(upload.classes)
-        earlier = self._earlier(key, _fingerprint(upload, options))
+        known = frozenset(known_classes(self._versions, self._artifacts).values()) & set(upload.classes)
+        fingerprint = _fingerprint(upload, options)
+        earlier = self._earlier(key, fingerprint)
         if earlier is None:  # or its own classes, which wait or are known by now, would be in its way
-            self._check_classes(upload, known, options)
+            try:
+                self._check_classes(upload, known, options)
+            except ClassExists:
+                earlier = self._earlier(key, fingerprint)  # the same request, a moment before
+                if earlier is None:
+                    raise
         return Preview(upload, known, config, earlier)
 
     def submit(self, preview: Preview, options: UpdateOptions, target: Path, key: str | None) -> Submitted:
@@ -93,7 +101,10 @@ class Submitter:
         update = _new_update(preview.upload, options)
         self._artifacts.put(target, upload_key(update.id))
         try:
-            stored = self._updates.add(update, key, fingerprint)
+            with self._one_at_a_time:
+                if key is None:  # two at once may both have found their classes free
+                    self._check_classes(preview.upload, preview.known, options)
+                stored = self._updates.add(update, key, fingerprint)
         except BaseException:
             self._artifacts.delete(upload_key(update.id))
             raise

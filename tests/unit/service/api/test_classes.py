@@ -36,7 +36,7 @@ def test_a_class_that_is_not_known(client):
 
 def test_without_a_version_there_are_no_classes(empty_client):
     refused(empty_client.get("/v1/classes"), 503, "no_classes_yet")
-    refused(empty_client.patch("/v1/classes/digit-1", json={"name": "one"}), 503, "no_classes_yet")
+    refused(empty_client.patch("/v1/classes/digit-1", json={"name": "one"}), 404, "unknown_class")
     refused(empty_client.delete("/v1/classes/digit-1"), 404, "unknown_class")
 
 

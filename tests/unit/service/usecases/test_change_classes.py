@@ -8,7 +8,7 @@ from zstci import Snapshot
 @pytest.fixture
 def changer(bench):
     bench.learn([0, 1, 2])
-    return ClassChanger(bench.parts.versions, bench.parts.artifacts, bench.settings)
+    return ClassChanger(bench.parts.updates, bench.parts.versions, bench.parts.artifacts, bench.settings)
 
 
 def ids_of(bench):
@@ -72,3 +72,19 @@ def test_unknown_classes_late_callers_and_the_last_class_are_refused(bench, chan
         changer.delete(two)
     assert ids_of(bench) == (two,)
     assert not bench.files("work")
+
+
+def test_no_two_classes_get_one_name_not_even_after_a_roll_back(bench, changer):
+    zero, one, _ = ids_of(bench)
+    changer.delete(zero)
+    with pytest.raises(NameTaken, match="other versions"):
+        changer.rename(one, "digit-0")
+    changer.rename(zero, "nought")  # it is in no active version, but in one that may come back
+    changer.rename(one, "digit-0")
+
+
+def test_a_name_that_a_waiting_update_brings_is_taken(bench, changer):
+    bench.submit([7])
+
+    with pytest.raises(NameTaken, match="not ended"):
+        changer.rename(ids_of(bench)[0], "digit-7")

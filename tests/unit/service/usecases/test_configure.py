@@ -12,13 +12,14 @@ def test_the_first_update_takes_the_services_preset_unless_it_names_one():
     assert choose_config(None, UpdateOptions(preset="head"), "default") == preset("head")
 
 
-def test_later_updates_go_on_as_their_parent_or_by_a_preset_on_the_parents_net():
-    parent = preset("default").override(**{"net.dim": 64, "train.epochs": 3})
+def test_later_updates_take_the_net_and_classifier_of_their_parent_and_the_rest_of_the_preset():
+    parent = preset("head").override(**{"net.dim": 64, "train.epochs": 3, "classifier": "ncm"})
 
-    assert choose_config(parent, UpdateOptions(), "head") == parent
-    chosen = choose_config(parent, UpdateOptions(preset="head"), "default")
-    assert chosen.net == parent.net
-    assert chosen.train == preset("head").train
+    chosen = choose_config(parent, UpdateOptions(), "default")
+    assert (chosen.net, chosen.classifier) == (parent.net, "ncm")
+    assert (chosen.regularizer, chosen.train) == ("frozen", preset("default").train), "it trains only when asked to"
+    named = choose_config(parent, UpdateOptions(preset="head"), "default")
+    assert (named.net, named.train, named.classifier) == (parent.net, preset("head").train, "whitened")
 
 
 def test_options_and_short_names_win_over_the_preset():

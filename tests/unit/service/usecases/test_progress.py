@@ -1,26 +1,29 @@
+from types import SimpleNamespace
+
 import pytest
 
 from service.domain import Report
 from service.errors import DatabaseUnreachable
 from service.usecases.progress import Reporter
 from zstci import Progress
+from zstci.errors import Stopped
 
 
 class Told:
     """Stands for the rows: what was told, and whether somebody wants to cancel."""
 
     def __init__(self):
-        self.reports, self.cancelled, self.away = [], False, False
+        self.reports, self.cancelled, self.away, self.attempt = [], False, False, 1
 
     def report(self, update_id, attempt, report):
         if self.away:
             raise DatabaseUnreachable("away")
         self.reports.append(report)
 
-    def cancel_requested(self, update_id):
+    def get(self, update_id):
         if self.away:
             raise DatabaseUnreachable("away")
-        return self.cancelled
+        return SimpleNamespace(cancel_requested=self.cancelled, attempt=self.attempt)
 
 
 @pytest.fixture
@@ -90,3 +93,17 @@ def test_a_shutdown_is_heard_without_asking_the_database(told):
     told.away = True
 
     assert Reporter(told, "an-update", 1, lambda: True).should_stop()
+
+
+def test_another_attempt_is_heard(reporter, told):
+    told.attempt = 2
+
+    assert reporter.should_stop()
+
+
+def test_the_last_chance_to_stop_is_asked_for_at_once(reporter, told):
+    assert not reporter.should_stop()
+    told.cancelled = True
+
+    with pytest.raises(Stopped):
+        reporter.stop_if_asked()

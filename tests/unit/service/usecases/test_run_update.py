@@ -1,14 +1,12 @@
 """An update from its submission to its end, whatever happens in between."""
 
-import json
 import threading
 from dataclasses import replace
 
 import pytest
 
-from service.errors import ClassExists
+from service.errors import ClassExists, StorageFull
 from service.usecases.change_classes import ClassChanger
-from service.usecases.make_version import Maker
 from tests.unit.zstci.tiny import assert_same_snapshot
 from zstci import Snapshot
 from zstci.errors import TooFewImages
@@ -41,19 +39,6 @@ def test_two_updates_make_two_versions_and_leave_no_image(bench):
     assert bench.files("files/uploads") == bench.files("work") == []
     assert first.receipt["images"] == len(first.receipt["sha256"]) == 20
     assert bench.parts.versions.get(2).facts.added == ("digit-2",)
-
-
-def test_every_step_may_be_kept_as_json(bench):
-    update = bench.submit([0, 1])
-    kept = []
-
-    def step(name, work):
-        kept.append(json.loads(json.dumps(work())))
-        return kept[-1]
-
-    bench.parts.runner.run(update.id, step)
-
-    assert [outcome["outcome"] for outcome in kept] == ["made", "published"]
 
 
 def test_more_images_of_a_known_class_are_merged_if_the_caller_says_so(bench):
@@ -90,7 +75,7 @@ def test_an_update_that_is_cancelled_while_it_waits_is_never_begun(bench):
     assert bench.files("files") == []
 
 
-@pytest.mark.parametrize("moment", ["make", "publish"])
+@pytest.mark.parametrize("moment", ["make", "note_parent"])
 def test_an_update_that_is_cancelled_at_work_changes_nothing(bench, moment):
     bench.learn([0, 1])
     update = bench.submit([2], **TRAINED)
@@ -136,7 +121,7 @@ def test_a_break_down_is_tried_again_and_then_given_up(bench, monkeypatch):
         calls.append(arguments)
         raise RuntimeError("the cable was pulled")
 
-    monkeypatch.setattr(Maker, "make", broken)
+    monkeypatch.setattr(bench.parts.runner._maker, "make", broken)
     ended = bench.run(update)
 
     assert len(calls) == ended.attempt == bench.settings.max_attempts
@@ -159,39 +144,87 @@ class Killed(BaseException):
     """What a step never catches: the process is gone."""
 
 
-@pytest.mark.parametrize("moment", ["make", "publish", "purge", "finish"])
-def test_a_worker_that_dies_anywhere_is_followed_by_one_that_ends_the_same(bench, moment, monkeypatch):
+@pytest.mark.parametrize("instant", [False, True])
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("_maker", "make"),
+        ("_versions", "publish"),
+        ("_updates", "note_parent"),
+        ("_purger", "purge"),
+        ("_updates", "purged"),
+        ("_updates", "finish"),
+    ],
+)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_worker_that_dies_anywhere_is_followed_by_one_that_ends_the_same(
+    bench, part, name, after, instant, monkeypatch
+):
     bench.learn([0, 1])
-    update = bench.submit([2], **TRAINED)
-    record: dict[str, dict[str, object]] = {}  # what a job queue remembers
+    update = bench.submit([2], instant=instant, **TRAINED)
+    runner = bench.parts.runner
+    real = getattr(getattr(runner, part), name)
 
-    def step(name, work):
-        if name == moment:
-            raise Killed
-        return record.setdefault(name, record.get(name) or work())
-
-    def dies(*_, **__):
+    def dies(*arguments, **options):
+        if after:
+            real(*arguments, **options)
         raise Killed
 
-    runner = bench.parts.runner
     with monkeypatch.context() as patched:
-        if moment == "purge":
-            patched.setattr(runner._purger, "purge", dies)
-        if moment == "finish":
-            patched.setattr(bench.parts.updates, "finish", dies)
+        patched.setattr(getattr(runner, part), name, dies)
         with pytest.raises(Killed):
-            runner.run(update.id, step)
-    runner.run(update.id, lambda name, work: record.setdefault(name, record.get(name) or work()))
-    ended = bench.parts.updates.get(update.id)
+            runner.run(update.id)
+    ended = bench.run(update)
 
-    assert (ended.state, ended.version, ended.attempt) == ("succeeded", 2, 2)
+    assert ended.state == "succeeded", ended.error
+    # Purged and finished, it had ended before the second worker looked.
+    assert ended.attempt == (1 if (name, after) == ("finish", True) else 2)
+    made = [v for v in bench.parts.versions.list(10, None)[0] if v.kind == "update"]
+    assert [v.number for v in made] == [ended.version, 1], "exactly one new version"
+    assert bench.parts.versions.active().version == ended.version
+    assert names_of(bench, ended.version) == ["digit-0", "digit-1", "digit-2"]
+    assert snapshot_of(bench, ended.version).prototypes.counts.tolist() == [5, 5, 5]
     assert bench.files("files/uploads") == bench.files("work") == []
-    undisturbed = bench.parts.versions.get(2)
-    bench.parts.versions.activate(1)
-    again = bench.submit([2], **TRAINED)
-    bench.run(again)
-    first, second = snapshot_of(bench, undisturbed.number), snapshot_of(bench, 3)
-    assert first.prototypes.means.tolist() == second.prototypes.means.tolist()
+
+
+def test_orderly_stops_do_not_count_as_break_downs(bench):
+    update = bench.submit([0, 1])
+    for _ in range(5):
+        begun = bench.parts.updates.begin(update.id)
+        bench.parts.updates.stopped(update.id, begun.attempt)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.attempt) == ("succeeded", 6)
+
+
+def test_who_is_taken_for_dead_leaves_the_update_to_the_other(bench):
+    bench.learn([0, 1])
+    update = bench.submit([2], **TRAINED)
+    bench.before["publish"] = lambda: None
+    bench.before["make"] = lambda: bench.parts.updates.begin(update.id)
+
+    seen = bench.run(update)
+    assert (seen.state, seen.attempt) == ("running", 2)
+    assert bench.parts.versions.active().version == 1
+    assert bench.files("files/uploads"), "its images are the other one's now"
+    assert bench.run(update).state == "succeeded"
+
+
+def test_a_full_database_is_waited_for(bench, monkeypatch):
+    update = bench.submit([0, 1])
+    real, calls = bench.parts.updates.finish, []
+    monkeypatch.setattr(bench.parts.runner, "_pause", lambda _: None)
+
+    def full(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) < 3:
+            raise StorageFull("no room")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(bench.parts.updates, "finish", full)
+
+    assert bench.run(update).state == "succeeded"
 
 
 def test_instant_classes_are_published_first_and_replaced(bench):
@@ -204,15 +237,23 @@ def test_instant_classes_are_published_first_and_replaced(bench):
     assert snapshot_of(bench, 3).prototypes.counts.tolist() == [5, 5, 5]
 
 
-def test_a_class_that_is_deleted_after_the_instant_part_stays_deleted(bench):
+def test_a_class_that_is_deleted_after_the_instant_part_stays_deleted(bench, monkeypatch):
     bench.learn([0, 1])
     update = bench.submit([2], instant=True, **TRAINED)
 
     def delete_zero():
-        changer = ClassChanger(bench.parts.versions, bench.parts.artifacts, bench.settings)
+        changer = ClassChanger(bench.parts.updates, bench.parts.versions, bench.parts.artifacts, bench.settings)
         changer.delete(snapshot_of(bench, 1).prototypes.ids[0])
 
-    bench.before["make"] = delete_zero
+    published = bench.parts.versions.publish
+
+    def publish(new, **options):
+        version = published(new, **options)
+        if new.kind == "instant":
+            delete_zero()
+        return version
+
+    monkeypatch.setattr(bench.parts.versions, "publish", publish)
     ended = bench.run(update)
 
     assert ended.state == "succeeded", ended.error

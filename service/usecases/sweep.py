@@ -1,0 +1,102 @@
+"""What a crash can leave behind, found again: rows without a job, jobs without a row, files without either."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Iterable
+
+from service.config import Settings
+from service.domain import ENDED
+from service.errors import UnknownUpdate
+from service.storage.artifacts import Artifacts
+from service.storage.jobs import Jobs
+from service.storage.updates import UpdateStore
+from service.storage.versions import VersionStore
+from service.usecases.purge import Purger
+
+__all__ = ["Sweeper"]
+
+logger = logging.getLogger(__name__)
+
+_ORPHAN_SECONDS = 600.0  # files without a row may be on their way to one
+
+
+class Sweeper:
+    """Every worker has one; it does not matter how many sweep at the same time."""
+
+    def __init__(
+        self,
+        updates: UpdateStore,
+        versions: VersionStore,
+        artifacts: Artifacts,
+        jobs: Jobs,
+        purger: Purger,
+        settings: Settings,
+    ) -> None:
+        self._updates, self._versions, self._artifacts, self._jobs = updates, versions, artifacts, jobs
+        self._purger, self._settings = purger, settings
+        self._orphans: dict[str, float] = {}  # key -> when it was first seen
+        self._over: set[str] = set()  # ended updates whose job was still there at the last sweep
+
+    def sweep(self) -> None:
+        self._waiting()
+        self._abandoned()
+        self._left_over()
+        for update_id in self._updates.unpurged():
+            self._purger.purge(update_id)
+        self._files()
+
+    def _waiting(self) -> None:
+        """The API died between the row and its job, or the queue was away."""
+        for update_id in self._updates.unfinished():
+            if self._updates.get(update_id).state == "queued" and not self._jobs.is_alive(update_id):
+                self._jobs.begin_anew(update_id)
+
+    def _abandoned(self) -> None:
+        """Their worker is gone, and may never come back under its name."""
+        for update_id in self._updates.abandoned(self._settings.lease_seconds):
+            self._updates.heartbeat(update_id)  # the other sweepers need not do the same
+            self._jobs.begin_anew(update_id)
+            logger.warning("Update begun anew", extra={"action": "update_begun_anew", "update": update_id})
+
+    def _left_over(self) -> None:
+        """A job that could not write down its end would keep its place in the queue for ever."""
+        over = {update_id for update_id in self._jobs.running() if self._has_ended(update_id)}
+        for update_id in over & self._over:
+            self._jobs.end(update_id)
+        self._over = over
+
+    def _has_ended(self, update_id: str) -> bool:
+        try:
+            return self._updates.get(update_id).state in ENDED
+        except UnknownUpdate:
+            return True
+
+    def _files(self) -> None:
+        now = time.monotonic()
+        self._orphans = {key: self._orphans.get(key, now) for key in self._unowned()}
+        for key in [key for key, since in self._orphans.items() if now - since > _ORPHAN_SECONDS]:
+            self._artifacts.delete(key)
+            logger.info("Files without a row deleted", extra={"action": "orphan_deleted", "key": key})
+        for folder in (self._settings.home / "work").glob("delete-*"):
+            if time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _unowned(self) -> Iterable[str]:
+        """Uploads without an update, and bundles that became no version and belong to no update at work."""
+        for key in self._artifacts.keys("uploads/"):
+            if self._is_unknown(key.rpartition("/")[2]):
+                yield key
+        for key in self._artifacts.keys("versions/"):
+            owner = key.rpartition("/")[2].partition("-")[0]
+            if self._versions.by_bundle(key) is None and (self._is_unknown(owner) or self._has_ended(owner)):
+                yield key
+
+    def _is_unknown(self, update_id: str) -> bool:
+        try:
+            self._updates.get(update_id)
+        except UnknownUpdate:
+            return True
+        return False

@@ -1,0 +1,70 @@
+"""What a crash leaves behind is found again."""
+
+import os
+import time
+
+import pytest
+
+from service.usecases import sweep
+
+
+@pytest.fixture
+def sweeper(bench):
+    return bench.parts.sweeper
+
+
+def test_an_update_whose_job_was_lost_gets_another(bench, sweeper):
+    update = bench.submit([0, 1])
+    bench.parts.jobs.end(update.id)
+    assert not bench.parts.jobs.is_alive(update.id)
+
+    sweeper.sweep()
+    assert bench.parts.jobs.is_alive(update.id)
+
+
+def test_a_running_update_without_a_sign_of_life_begins_anew(bench, sweeper):
+    update = bench.submit([0, 1])
+    bench.parts.updates.begin(update.id)
+    before = bench.parts.jobs._alive(update.id)
+    sweeper.sweep()
+    assert bench.parts.jobs._alive(update.id) == before, "its worker may be at work"
+
+    sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    sweeper.sweep()
+    assert len(bench.parts.jobs._alive(update.id)) == 1
+    assert bench.parts.jobs._alive(update.id) != before
+
+
+def test_an_ended_update_is_purged(bench, sweeper):
+    update = bench.submit([0, 1])
+    bench.parts.updates.cancel(update.id)
+
+    sweeper.sweep()
+    assert bench.files("files") == []
+    assert bench.parts.updates.get(update.id).receipt["images"] == 12
+
+
+def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
+    bench.learn([0, 1])
+    update = bench.submit([2])
+    orphan = bench.settings.home / "files" / "uploads" / "nobody"
+    orphan.mkdir(parents=True)
+    (orphan / "upload.json").write_text("{}")
+    version = bench.parts.artifacts.local(bench.parts.versions.get(1).bundle)
+    for name in ("delete-nobody", f"{update.id}-1"):
+        (version.parent / name).mkdir()
+        (version.parent / name / "version.json").write_text("{}")
+    work = bench.settings.home / "work" / "delete-nobody"
+    work.mkdir(parents=True)
+    os.utime(work, (time.time() - 9999,) * 2)
+
+    sweeper.sweep()
+    assert orphan.is_dir(), "it may be on its way to a row"
+    monkeypatch.setattr(sweep, "_ORPHAN_SECONDS", 0.0)
+    time.sleep(0.01)
+    sweeper.sweep()
+
+    assert not orphan.exists()
+    assert not work.exists()
+    kept = sorted(path.name for path in version.parent.iterdir() if not path.name.startswith("."))
+    assert kept == sorted([version.name, f"{update.id}-1"]), "what belongs to a version or to an update at work stays"
