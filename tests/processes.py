@@ -20,11 +20,12 @@ from service.storage.versions import VersionStore
 from tests.pictures import TINY
 from zstci import Snapshot
 
-__all__ = ["COMMAND", "NET", "PATIENCE", "Api", "Service", "wait_until"]
+__all__ = ["COMMAND", "LONG", "NET", "PATIENCE", "Api", "Service", "children", "wait_until"]
 
 COMMAND = Path(sys.executable).with_name("zstci")
 PATIENCE = 120.0  # seconds, for a machine that has other things to do; nothing here measures time
 NET = {name: str(value) for name, value in TINY.items()}
+LONG = {"regularizer": "finetune", "translator": "linear", "trainable": "all", "epochs": "40"}
 
 
 def wait_until(condition: Callable[[], Any], what: str = "") -> Any:
@@ -33,6 +34,20 @@ def wait_until(condition: Callable[[], Any], what: str = "") -> Any:
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {PATIENCE} s in vain {what}"
         time.sleep(0.05)
+    return found
+
+
+def children(pid: int) -> dict[str, int]:
+    """The processes below `zstci serve`, by their command."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue  # it ended meanwhile
+        if parent == pid and "service.cli" in words:
+            found[words[words.index("service.cli") + 1]] = int(entry.name)
     return found
 
 

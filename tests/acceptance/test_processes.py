@@ -11,25 +11,9 @@ import httpx
 import pytest
 
 from tests.pictures import archive, picture
-from tests.processes import NET, Service, wait_until
+from tests.processes import LONG, NET, Service, children, wait_until
 
 pytestmark = pytest.mark.slow
-
-LONG = {"regularizer": "finetune", "translator": "linear", "trainable": "all", "epochs": "40"}
-
-
-def children(pid: int) -> dict[str, int]:
-    """The processes below `zstci serve`, by their command."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-        except OSError:
-            continue  # it ended meanwhile
-        if parent == pid and "service.cli" in words:
-            found[words[words.index("service.cli") + 1]] = int(entry.name)
-    return found
 
 
 def test_a_worker_that_is_killed_at_work_is_started_again_and_ends_the_update(service: Service) -> None:
