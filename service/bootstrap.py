@@ -1,4 +1,4 @@
-"""Puts the parts together from the settings. Nothing here runs at import."""
+"""Puts the parts of an API process together from the settings. Nothing here runs at import, or imports torch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from service.serving.pool import Gate, make_pool
 from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.database import Database, database_url
 from service.storage.jobs import Jobs
-from service.storage.migrate import require_current
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
 from service.usecases.change_classes import ClassChanger
 from service.usecases.follow import Follower
 from service.usecases.purge import Purger
-from service.usecases.run_update import UpdateRunner
 from service.usecases.submit_update import Submitter
-from service.usecases.sweep import Sweeper
 
-__all__ = ["Parts", "WorkerParts", "assemble", "assemble_worker"]
+__all__ = ["Parts", "assemble", "storage"]
 
 
 @dataclass(frozen=True)
@@ -51,25 +48,8 @@ class Parts:
         self.database.close()
 
 
-@dataclass(frozen=True)
-class WorkerParts:
-    """What a worker process is made of."""
-
-    database: Database
-    updates: UpdateStore
-    versions: VersionStore
-    artifacts: Artifacts
-    jobs: Jobs
-    runner: UpdateRunner
-    sweeper: Sweeper
-
-    def close(self) -> None:
-        self.jobs.close()
-        self.database.close()
-
-
 def assemble(settings: Settings) -> Parts:
-    database, artifacts = _storage(settings)
+    database, artifacts = storage(settings)
     updates, versions, jobs, slot = UpdateStore(database), VersionStore(database), Jobs(settings), ModelSlot()
     return Parts(
         settings,
@@ -90,16 +70,6 @@ def assemble(settings: Settings) -> Parts:
     )
 
 
-def assemble_worker(settings: Settings, shutting_down: threading.Event) -> WorkerParts:
-    database, artifacts = _storage(settings)
-    require_current(database)
-    updates, versions = UpdateStore(database), VersionStore(database)
-    runner = UpdateRunner(updates, versions, artifacts, settings, shutting_down)
-    jobs, purger = Jobs(settings), Purger(updates, versions, artifacts, settings)
-    sweeper = Sweeper(updates, versions, artifacts, jobs, purger, settings)
-    return WorkerParts(database, updates, versions, artifacts, jobs, runner, sweeper)
-
-
-def _storage(settings: Settings) -> tuple[Database, Artifacts]:
+def storage(settings: Settings) -> tuple[Database, Artifacts]:
     (settings.home / "work").mkdir(parents=True, exist_ok=True)
     return Database(database_url(settings)), Artifacts(artifacts_url(settings), settings.home / "cache")

@@ -34,6 +34,9 @@ class Settings(BaseSettings):
     max_classes: int = Field(default=10_000, gt=0, description="Most classes in one update")
     body_seconds: float = Field(default=30.0, gt=0, description="Longest pause within a body before it is given up")
     max_queue: int = Field(default=128, gt=0, description="Queries that wait or run; one more is answered 503")
+    query_seconds: float = Field(
+        default=10.0, gt=0, description="Longest wait of a query for its turn before it is answered 503"
+    )
     max_uploads: int = Field(default=4, gt=0, description="Uploads received at once; one more is answered 503")
     max_waiting: int = Field(
         default=100, gt=0, description="Updates that wait for the worker; one more is answered 503"

@@ -35,6 +35,7 @@ ZstciError
     ├── UpdateEnded            there is nothing left to cancel
     ├── NoClassesYet           nothing has been learnt yet
     ├── Busy                   too much at once; comes with Retry-After
+    ├── TooLate                a query that waited longer than it may
     ├── DatabaseUnreachable
     ├── DatabaseBehind         its tables are older than this program
     ├── StorageFull            no room on the disk
@@ -78,6 +79,7 @@ __all__ = [
     "ServiceUnreachable",
     "StorageFull",
     "TooLarge",
+    "TooLate",
     "TooManyClasses",
     "TooManyImages",
     "TooManyPixels",
@@ -252,6 +254,11 @@ class NoClassesYet(ServiceError):
 
 class Busy(ServiceError):
     code, status, title = "busy", 503, "Too much at once"
+    retry_after = 1
+
+
+class TooLate(ServiceError):
+    code, status, title = "too_late", 503, "The query waited too long"
     retry_after = 1
 
 

@@ -12,11 +12,11 @@ import torch
 from dbos import DBOS
 
 from service import logs
-from service.bootstrap import WorkerParts, assemble_worker
 from service.config import Settings
 from service.serving.pool import cores
 from service.storage.exclusive import only_worker
 from service.storage.jobs import QUEUE, WORKFLOW, configuration
+from service.worker_bootstrap import WorkerParts, assemble_worker
 
 __all__ = ["run_worker"]
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from zstci.config import InputConfig
 from zstci.errors import InvalidData, LabelMismatch, MixedImages, NotFinite, TooFewImages, UnreadableImage
-from zstci.images import crop_and_flip, resized_crop, to_pixels, upright_rgb
+from zstci.images import crop_and_flip, resized_crop, to_pixels
+from zstci.pixels import upright_rgb
 
 __all__ = ["IMAGE_SUFFIXES", "ImageArrays", "ImageFiles", "Inputs", "TaskData", "Vectors"]
 

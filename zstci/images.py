@@ -1,42 +1,24 @@
-"""From an image to the pixels that a net reads: upright, RGB, one size; plain or randomly cropped and flipped."""
+"""Pixels for learning: plain, or randomly cropped and flipped."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
 from zstci.config import InputConfig
+from zstci.pixels import to_array
 
-__all__ = ["crop_and_flip", "resized_crop", "to_pixels", "upright_rgb"]
+__all__ = ["crop_and_flip", "resized_crop", "to_pixels"]
 
 _PAD = 4  # of the `crop` augmentation, as in the published runs
-_LONGEST = 16  # sides: 1 x 60,000 pixels resized to a height of 256 would be 15 GB, and only the middle is used
-
-
-def upright_rgb(image: Image.Image) -> Image.Image:
-    upright = ImageOps.exif_transpose(image)
-    if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
-        upright = _eight_bits(upright)
-    if upright.mode == "P":
-        upright = upright.convert("RGBA")  # the only way that Pillow takes any kind of transparent palette
-    return upright.convert("RGB")
 
 
 def to_pixels(image: Image.Image, config: InputConfig) -> Tensor:
-    """Shorter side to `resize`, centre crop of `size`: the pixels of torchvision's Resize + CenterCrop, [3, S, S]."""
-    image = _middle(image)
-    width, height = image.size
-    if min(width, height) != config.resize:
-        long_side = int(config.resize * max(width, height) / min(width, height))
-        shape = (config.resize, long_side) if width <= height else (long_side, config.resize)
-        image = image.resize(shape, Image.Resampling.BILINEAR)
-    left = round((image.width - config.size) / 2.0)
-    top = round((image.height - config.size) / 2.0)
-    image = image.crop((left, top, left + config.size, top + config.size))
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    """[3, S, S], as `to_array` says."""
+    return torch.from_numpy(to_array(image, config))
 
 
 def crop_and_flip(pixels: Tensor, random: torch.Generator) -> Tensor:
@@ -60,24 +42,6 @@ def resized_crop(image: Image.Image, size: int, random: torch.Generator) -> Tens
     if torch.rand((), generator=random) < 0.5:
         part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     return torch.from_numpy(np.array(part)).permute(2, 0, 1)
-
-
-def _middle(image: Image.Image) -> Image.Image:
-    """A strip cut to its middle; an image of ordinary shape as it is."""
-    longest = _LONGEST * min(image.size)
-    if max(image.size) <= longest:
-        return image
-    width, height = min(image.width, longest), min(image.height, longest)
-    left, top = (image.width - width) // 2, (image.height - height) // 2
-    return image.crop((left, top, left + width, top + height))
-
-
-def _eight_bits(grey: Image.Image) -> Image.Image:
-    """Pillow clips 16-bit grey to white; scale it instead. Wider numbers name no white, so the brightest is it."""
-    values = np.nan_to_num(np.asarray(grey, dtype=np.float64)).clip(min=0)
-    whites = (65535.0,) if grey.mode.startswith("I;16") else (255.0, 65535.0, values.max())
-    white = next(limit for limit in whites if values.max() <= limit)
-    return Image.fromarray((values / white * 255).round().astype(np.uint8))
 
 
 def _random_box(width: int, height: int, random: torch.Generator) -> tuple[int, int, int, int]:

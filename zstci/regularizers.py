@@ -11,13 +11,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from zstci.choices import REGULARIZERS
 from zstci.errors import UnknownStrategy
 from zstci.losses import batch_hard_triplet
 from zstci.nets import EmbeddingNet
 
 __all__ = [
     "IMPORTANCES",
-    "REGULARIZERS",
     "Finetune",
     "LwF",
     "Regularizer",
@@ -29,8 +29,6 @@ __all__ = [
 ]
 
 Importance = Mapping[str, Tensor]
-REGULARIZERS: dict[str, float] = {"frozen": 0.0, "finetune": 0.0, "lwf": 1.0, "ewc": 1e7, "mas": 1e6}
-"""Every name with the paper's weight lambda. `frozen` never reaches the trainer: there is nothing to train."""
 
 
 class Regularizer(Protocol):

@@ -6,19 +6,20 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from zstci.classifiers import Scatter, nearest
-from zstci.config import Config, InputConfig
+from zstci.config import Config
 from zstci.data import Inputs
 from zstci.devices import on, resolve
-from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
+from zstci.errors import CorruptSnapshot, InvalidConfig
+from zstci.manifest import FORMAT, MANIFEST, SERVING, TRAINING, digest, read
 from zstci.memory import Memory
 from zstci.nets import EmbeddingNet, build_net
 from zstci.prototypes import Prototypes
@@ -26,10 +27,7 @@ from zstci.tensors import flat, nested, under, write
 from zstci.trainer import embed_all
 from zstci.translators import Residual
 
-__all__ = ["FORMAT", "ServingFacts", "Snapshot", "read_facts", "read_serving_facts"]
-
-FORMAT = 1
-SERVING, TRAINING, MANIFEST = "serving.safetensors", "training.safetensors", "snapshot.json"
+__all__ = ["Snapshot"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,10 @@ class Snapshot:
         distances, positions = nearest(self.embed(inputs), self.prototypes.means, self.memory.metric, k)
         return distances, [[self.prototypes.ids[i] for i in row] for row in positions.tolist()]
 
+    def without(self, ids: set[str]) -> Snapshot:
+        """The same snapshot that never heard of these classes; the shared spread of all classes stays as it is."""
+        return replace(self, memory=replace(self.memory, prototypes=self.prototypes.without(ids)))
+
     def save(self, folder: Path | str) -> None:
         """Write the folder as a whole or not at all; an existing one is refused, because a snapshot never changes."""
         target = Path(folder)
@@ -73,7 +75,7 @@ class Snapshot:
             write(partial / TRAINING, self._training())
             manifest = self._manifest()
             manifest["files"] = {name: _file_facts(partial / name) for name in (SERVING, TRAINING)}
-            manifest["sha256"] = _digest(manifest)
+            manifest["sha256"] = digest(manifest)
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
             _flush(partial)
             partial.rename(target)
@@ -86,7 +88,7 @@ class Snapshot:
     def load(cls, folder: Path | str, training: bool = True) -> Snapshot:
         """Every byte is checked before it is used. `training=False` leaves out what serving does not need."""
         root = Path(folder)
-        manifest = _read_manifest(root)
+        manifest = read(root)
         serving = _read_tensors(root, SERVING, manifest)
         config = _at_home(Config.from_dict(manifest["config"]))
         net = _restore_net(config, serving)
@@ -129,41 +131,6 @@ class Snapshot:
         }
 
 
-@dataclass(frozen=True)
-class ServingFacts:
-    """What answering needs beside something that embeds and something that searches."""
-
-    ids: tuple[str, ...]
-    counts: Tensor
-    hops: Tensor
-    metric: Tensor | None
-    input: InputConfig
-
-
-def read_serving_facts(folder: Path | str) -> ServingFacts:
-    """Without building the net. Only the manifest is checked here: whoever calls has checked the other bytes."""
-    root = Path(folder)
-    manifest = _read_manifest(root)
-    with safe_open(root / SERVING, framework="pt") as stored:
-        # Copies: the file is only mapped into memory, and whoever truncated it later would end this process.
-        counts, hops = (stored.get_tensor(f"prototypes.{name}").clone() for name in ("counts", "hops"))
-        metric = stored.get_tensor("metric").clone() if "metric" in stored.keys() else None  # noqa: SIM118
-    return ServingFacts(
-        tuple(manifest["classes"]), counts, hops, metric, Config.from_dict(manifest["config"]).net.input
-    )
-
-
-def read_facts(folder: Path | str) -> tuple[Config, tuple[str, ...]]:
-    """How a stored snapshot was learnt, and its classes: the manifest alone, no tensor is read."""
-    manifest = _read_manifest(Path(folder))
-    return Config.from_dict(manifest["config"]), tuple(manifest["classes"])
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    content = {name: value for name, value in manifest.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _file_facts(path: Path) -> dict[str, Any]:
     return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
 
@@ -179,23 +146,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _read_manifest(root: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((root / MANIFEST).read_bytes())
-        version = manifest["format"]
-        if version != FORMAT:
-            raise UnsupportedSnapshot(
-                f"{root} has format {version}, this program reads {FORMAT}; use the version that wrote it"
-            )
-        if manifest["sha256"] != _digest(manifest):
-            raise CorruptSnapshot(f"{root / MANIFEST} was altered; restore it from a copy")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise CorruptSnapshot(f"{root} has no {MANIFEST}: no snapshot, or an incomplete one") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptSnapshot(f"{root / MANIFEST} cannot be read ({error}); restore it from a copy") from error
-    return manifest
 
 
 def _read_tensors(root: Path, name: str, manifest: dict[str, Any]) -> dict[str, Tensor]:

@@ -26,7 +26,8 @@ class BodyPatience:
             if whole:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), self.seconds)
+                async with asyncio.timeout(self.seconds):
+                    message = await receive()
             except TimeoutError as error:
                 whole = True
                 raise TooSlow(f"nothing came for {self.seconds:g} s within the body; send it again") from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
-from torch import Tensor
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel
 
 from service.api.dependencies import MODEL_VERSION, AskedModel, CurrentParts
 from service.api.images import BODY, Images
@@ -16,13 +16,13 @@ from service.api.metrics import BATCH_SIZE, REQUEST_SECONDS
 from service.api.problems import problems
 from service.api.schemas import Classification, Classifications, Embeddings, Hit, Predicted, Search, Searches
 from service.bootstrap import Parts
+from service.errors import TooLate
 from service.serving.decode import decode_all
+from service.serving.engine import Vectors
 from service.serving.live import LiveModel
 from service.usecases.query import answer
 
 __all__ = ["router"]
-
-Result = TypeVar("Result")
 
 
 async def _admitted(parts: CurrentParts) -> AsyncIterator[None]:
@@ -42,71 +42,85 @@ TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name
 _BODY: dict[str, Any] = BODY
 
 
-@router.post("/classify", summary="Which class is it?", openapi_extra=_BODY)
-async def classify(images: Images, live: AskedModel, parts: CurrentParts, top_k: TopK = 5) -> Classifications:
+@router.post("/classify", summary="Which class is it?", response_model=Classifications, openapi_extra=_BODY)
+async def classify(images: Images, live: AskedModel, parts: CurrentParts, top_k: TopK = 5) -> Response:
     """The nearest classes of each image. One bad image refuses the whole query, and `errors` names each bad one."""
-    found = await _computed(
-        parts, "classify", live, images, lambda vectors: answer(live, parts.slot.names, vectors, top_k)
-    )
-    return Classifications(
-        data=[
-            Classification(
-                predictions=[Predicted.model_validate(prediction) for prediction in one.predictions],
-                margin=one.margin,
-                version=live.version,
-            )
-            for one in found
-        ]
-    )
+
+    def finish(vectors: Vectors) -> Classifications:
+        found = answer(live, parts.slot.names, vectors, top_k)
+        return Classifications(
+            data=[
+                Classification(
+                    predictions=[Predicted.model_validate(prediction) for prediction in one.predictions],
+                    margin=one.margin,
+                    version=live.version,
+                )
+                for one in found
+            ]
+        )
+
+    return await _computed(parts, "classify", live, images, finish)
 
 
-@router.post("/search", summary="What is stored near it?", openapi_extra=_BODY)
+@router.post("/search", summary="What is stored near it?", response_model=Searches, openapi_extra=_BODY)
 async def search(
     images: Images,
     live: AskedModel,
     parts: CurrentParts,
     what: Annotated[Literal["classes"], Query(description="What to rank by distance")] = "classes",
     top_k: TopK = 5,
-) -> Searches:
+) -> Response:
     """Stored things by their distance to each image; for now the classes."""
-    found = await _computed(
-        parts, "search", live, images, lambda vectors: answer(live, parts.slot.names, vectors, top_k)
-    )
-    return Searches(
-        data=[
-            Search(hits=[Hit.model_validate(prediction) for prediction in one.predictions], version=live.version)
-            for one in found
-        ]
-    )
+
+    def finish(vectors: Vectors) -> Searches:
+        found = answer(live, parts.slot.names, vectors, top_k)
+        return Searches(
+            data=[
+                Search(hits=[Hit.model_validate(prediction) for prediction in one.predictions], version=live.version)
+                for one in found
+            ]
+        )
+
+    return await _computed(parts, "search", live, images, finish)
 
 
-@router.post("/embeddings", summary="Where is it?", openapi_extra=_BODY)
-async def embeddings(images: Images, live: AskedModel, parts: CurrentParts) -> Embeddings:
+@router.post("/embeddings", summary="Where is it?", response_model=Embeddings, openapi_extra=_BODY)
+async def embeddings(images: Images, live: AskedModel, parts: CurrentParts) -> Response:
     """Each image as a vector in the common space of the version. Before the classifier's own change of space, if it has
     one: distances between these vectors are those of `ncm`."""
-    vectors = await _computed(parts, "embeddings", live, images, lambda vectors: vectors)
-    return Embeddings(data=vectors.tolist(), dim=vectors.shape[1], version=live.version)
+
+    def finish(vectors: Vectors) -> Embeddings:
+        return Embeddings(data=vectors.tolist(), dim=vectors.shape[1], version=live.version)
+
+    return await _computed(parts, "embeddings", live, images, finish)
 
 
 async def _computed(
-    parts: Parts, operation: str, live: LiveModel, images: list[bytes], finish: Callable[[Tensor], Result]
-) -> Result:
-    """Decode, embed and `finish` in a thread of the pool."""
+    parts: Parts, operation: str, live: LiveModel, images: list[bytes], finish: Callable[[Vectors], BaseModel]
+) -> Response:
+    """All of it in a thread of the pool, the JSON too: the event loop has sockets to serve."""
+    begun = time.perf_counter()
 
-    def compute() -> Result:
+    def compute() -> str:
         times = [time.perf_counter()]
+        _check_deadline(times[0] - begun, parts.settings.query_seconds)
         pixels = decode_all(images, live.input, parts.settings.max_pixels)
         times.append(time.perf_counter())
         vectors = live.embed(pixels)
         times.append(time.perf_counter())
-        result = finish(vectors)
+        result = finish(vectors).model_dump_json()
         times.append(time.perf_counter())
-        for stage, begun, ended in zip(("decode", "embed", "search"), times, times[1:], strict=False):
-            REQUEST_SECONDS.labels(operation, stage).observe(ended - begun)
+        for stage, before, after in zip(("decode", "embed", "search"), times, times[1:], strict=False):
+            REQUEST_SECONDS.labels(operation, stage).observe(after - before)
         return result
 
-    begun = time.perf_counter()
-    result = await asyncio.get_running_loop().run_in_executor(parts.pool, compute)
+    content = await asyncio.get_running_loop().run_in_executor(parts.pool, compute)
     BATCH_SIZE.observe(len(images))
     REQUEST_SECONDS.labels(operation, "all").observe(time.perf_counter() - begun)
-    return result
+    return Response(content, media_type="application/json", headers={"X-Model-Version": str(live.version)})
+
+
+def _check_deadline(waited: float, limit: float) -> None:
+    """Whoever asked has most likely given up, and those behind have waited nearly as long."""
+    if waited > limit:
+        raise TooLate(f"it waited {waited:.1f} s for its turn, and {limit:g} s are the limit; ask again in a moment")

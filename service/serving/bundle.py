@@ -9,15 +9,18 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from service.errors import CorruptBundle, StorageFull
-from service.serving.engine import EngineName, export
+from service.serving.engine import EngineName
 from service.serving.index import PrototypeIndex
-from zstci import Snapshot
+from service.serving.index_choice import IndexFacts, threads
 from zstci.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from zstci import Snapshot
 
 __all__ = ["ENGINE", "FORMAT", "INDEX", "VERSION", "Manifest", "Written", "verify", "write"]
 
@@ -31,6 +34,7 @@ class Written:
     sha256: str  # of version.json, which holds those of the files
     bytes: int
     engine: EngineName
+    index: IndexFacts
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Manifest:
     engine: EngineName
     names: dict[str, str]  # class id -> name when the version was made; the database knows of renames
     sha256: str
+    index: IndexFacts | None  # None in versions from before it was recorded, which are all searched exactly
 
 
 def write(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Written:
@@ -69,16 +74,20 @@ def verify(folder: Path, sha256: str | None = None) -> Manifest:
         raise CorruptBundle(f"{folder / name} is none of this version's files; remove it, or {_CURE}")
     for name, facts in content["files"].items():
         _check_file(folder / name, facts, name in present)
-    return Manifest(content["engine"], content["names"], content["sha256"])
+    index = IndexFacts(**content["index"]) if "index" in content else None
+    return Manifest(content["engine"], content["names"], content["sha256"], index)
 
 
 def _fill(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Written:
+    from service.serving.export import export  # torch, which only who writes needs
+
     snapshot.save(folder)
     engine = export(snapshot, folder / ENGINE)
-    PrototypeIndex.of(snapshot.prototypes.means, snapshot.memory.metric).write(folder / INDEX)
+    index = _write_index(snapshot, folder / INDEX)
     content: dict[str, Any] = {
         "format": FORMAT,
         "engine": engine,
+        "index": asdict(index),
         "names": {name: class_names.get(name, name) for name in snapshot.prototypes.ids},
         "files": {path.name: _facts(path) for path in sorted(folder.iterdir())},
     }
@@ -86,7 +95,18 @@ def _fill(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Writ
     (folder / VERSION).write_text(json.dumps(content, indent=1), encoding="utf-8")
     for path in [*folder.iterdir(), folder]:
         _sync(path)
-    return Written(content["sha256"], sum(path.stat().st_size for path in folder.iterdir()), engine)
+    return Written(content["sha256"], sum(path.stat().st_size for path in folder.iterdir()), engine, index)
+
+
+def _write_index(snapshot: Snapshot, path: Path) -> IndexFacts:
+    """Built here, in the process that learns, with as many threads as that may use; servers only read it."""
+    import torch
+
+    metric = snapshot.memory.metric
+    with threads(torch.get_num_threads()):
+        index = PrototypeIndex.of(snapshot.prototypes.means.numpy(), None if metric is None else metric.numpy())
+    index.write(path)
+    return index.facts
 
 
 @contextmanager

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BytesIO
 
-import torch
+import numpy as np
 from PIL import Image
-from torch import Tensor
 
 from service.errors import BadImage, BadImages, DamagedImage, EmptyImage, NotAnImage, TooManyPixels
+from service.serving.engine import Pixels
 from zstci.config import InputConfig
-from zstci.images import to_pixels, upright_rgb
+from zstci.pixels import to_array, upright_rgb
 
 __all__ = ["FORMATS", "decode", "decode_all"]
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
 
 
-def decode_all(contents: Sequence[bytes], config: InputConfig, max_pixels: int) -> Tensor:
+def decode_all(contents: Sequence[bytes], config: InputConfig, max_pixels: int) -> Pixels:
     """[N, 3, S, S]. If some cannot be used, the error names each of them."""
-    pixels: list[Tensor] = []
+    pixels: list[Pixels] = []
     faults: dict[int, BadImage] = {}
     for position, content in enumerate(contents):
         try:
@@ -29,10 +29,10 @@ def decode_all(contents: Sequence[bytes], config: InputConfig, max_pixels: int) 
             faults[position] = fault
     if faults:
         raise BadImages(faults)
-    return torch.stack(pixels)
+    return np.stack(pixels)
 
 
-def decode(content: bytes, config: InputConfig, max_pixels: int) -> Tensor:
+def decode(content: bytes, config: InputConfig, max_pixels: int) -> Pixels:
     """[3, S, S]"""
     if not content:
         raise EmptyImage("it has 0 bytes")
@@ -42,7 +42,7 @@ def decode(content: bytes, config: InputConfig, max_pixels: int) -> Tensor:
             upright = upright_rgb(image)
         except Exception as error:  # on damaged bytes Pillow's plugins raise nearly anything
             raise DamagedImage(f"it is truncated or damaged ({error})") from error
-    return to_pixels(upright, config)
+    return to_array(upright, config)
 
 
 def _open(content: bytes) -> Image.Image:

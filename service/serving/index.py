@@ -1,4 +1,4 @@
-"""Exact nearest-prototype search."""
+"""Nearest-prototype search. Distances are exact, whatever kind of index finds the prototypes."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ from pathlib import Path
 from typing import Any, Self
 
 import faiss
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+
+from service.serving.engine import Vectors
+from service.serving.index_choice import Choice, IndexFacts, choose, mean_gap
 
 __all__ = ["PrototypeIndex"]
 
 # From 20 queries on FAISS computes |a|^2 + |b|^2 - 2ab, which loses the digits of small distances.
 _QUERIES_AT_ONCE = 16
-_GAPS = 256  # prototypes that are enough to know how far apart classes are
 
 
 class PrototypeIndex:
     """Plain L2 after the snapshot's linear change of space, if it has one (`whitened`)."""
 
-    def __init__(self, index: Any, metric: Tensor | None) -> None:
+    def __init__(self, index: Any, metric: Vectors | None, facts: IndexFacts) -> None:
         self._index, self._metric = index, metric
-        self.gap = self._mean_gap()
+        self.facts = facts
 
     @classmethod
-    def of(cls, means: Tensor, metric: Tensor | None) -> Self:
-        vectors = _projected(means, metric)
-        index = faiss.IndexFlatL2(vectors.shape[1])
-        index.add(vectors.numpy())
-        return cls(index, metric)
+    def of(cls, means: Vectors, metric: Vectors | None, choice: Choice | None = None) -> Self:
+        """With a metric there is one copy of the means beside the index while it is built, and none without."""
+        index, facts = choose(_projected(means, metric), choice or Choice())
+        return cls(index, metric, facts)
 
     @classmethod
-    def read(cls, path: Path, metric: Tensor | None) -> Self:
+    def read(cls, path: Path, metric: Vectors | None, facts: IndexFacts | None = None) -> Self:
         """The file holds prototypes that have gone through the metric; queries still have to."""
-        return cls(faiss.read_index(str(path)), metric)
+        index = _read(path)
+        return cls(index, metric, facts or IndexFacts("flat", mean_gap(_stored(index))))
 
     def write(self, path: Path) -> None:
         faiss.write_index(self._index, str(path))
@@ -41,29 +43,52 @@ class PrototypeIndex:
     def __len__(self) -> int:
         return int(self._index.ntotal)
 
-    def search(self, embeddings: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    @property
+    def gap(self) -> float:
+        return self.facts.gap
+
+    def search(self, embeddings: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
         """Distances (not squared) and positions of the k nearest prototypes, [N, min(k, C)] each, nearest first."""
-        return self._nearest(_projected(embeddings, self._metric), k)
-
-    def _nearest(self, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        vectors = _projected(embeddings, self._metric)
         found = [
-            self._index.search(part.numpy(), min(k, len(self)))  # squared distances
-            for part in vectors.split(_QUERIES_AT_ONCE)
+            self._nearest(vectors[begin : begin + _QUERIES_AT_ONCE], min(k, len(self)))
+            for begin in range(0, len(vectors), _QUERIES_AT_ONCE)
         ]
-        squares = torch.cat([torch.from_numpy(part) for part, _ in found])
-        positions = torch.cat([torch.from_numpy(part) for _, part in found])
-        return squares.clamp_min(0).sqrt(), positions
+        squares, positions = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return np.sqrt(np.maximum(squares, 0)), positions
 
-    def _mean_gap(self) -> float:
-        """Root mean square distance from a class to the one next to it; 0 where there is only one."""
-        if len(self) < 2:
-            return 0.0
-        positions = torch.arange(0, len(self), -(-len(self) // _GAPS))
-        sample = torch.from_numpy(self._index.reconstruct_batch(positions.numpy()))
-        distances, _ = self._nearest(sample, 2)
-        return float(distances[:, 1].square().mean().sqrt())
+    def _nearest(self, vectors: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
+        """Squared distances and positions. More lists are looked into where the usual ones hold fewer than k."""
+        squares, positions = self._index.search(vectors, k)
+        probes = self.facts.probes
+        while probes is not None and probes < self._index.nlist and (positions < 0).any():
+            probes *= 4
+            more: Any = faiss.IVFSearchParameters()
+            more.nprobe = probes
+            squares, positions = self._index.search(vectors, k, params=more)
+        return squares, positions
 
 
-def _projected(vectors: Tensor, metric: Tensor | None) -> Tensor:
+def _read(path: Path) -> Any:
+    """Into one piece of memory that FAISS looks into, while other threads run.
+
+    FAISS's own reading allocates list by list, and the heap keeps most of that when the version is dropped: measured,
+    a third version in memory after two swaps. Mapped files come and go faster still, but somebody who truncates one, or
+    a disk that fails, would end the process at the next query, and what was checked would not be what answers.
+    """
+    content = np.fromfile(path, dtype=np.uint8)
+    reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)  # type: ignore[attr-defined]  # no stub
+    index: Any = faiss.read_index(reader)
+    index.referenced_objects = [content]  # FAISS's name for what must live as long
+    return index
+
+
+def _stored(index: Any) -> Vectors:
+    """The vectors of an exact index where they are, [C, D]."""
+    vectors: Vectors = faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d)
+    return vectors
+
+
+def _projected(vectors: Vectors, metric: Vectors | None) -> Vectors:
     projected = vectors if metric is None else vectors @ metric
-    return projected.float().contiguous()
+    return np.ascontiguousarray(projected, dtype=np.float32)

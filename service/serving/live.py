@@ -6,16 +6,15 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import CorruptBundle, NoClassesYet, VersionNotLoaded
 from service.serving.bundle import ENGINE, INDEX, Manifest, verify
-from service.serving.engine import Engine, OnnxEngine, TorchEngine
+from service.serving.engine import Engine, OnnxEngine, Pixels, Vectors
 from service.serving.index import PrototypeIndex
-from zstci import Snapshot
 from zstci.config import InputConfig
-from zstci.snapshot import read_serving_facts
+from zstci.manifest import read_serving_facts
 
 __all__ = ["LiveModel", "ModelSlot"]
 
@@ -28,8 +27,8 @@ class LiveModel:
 
     version: int
     ids: tuple[str, ...]  # of the classes, by position in the index
-    counts: Tensor  # [C]
-    hops: Tensor  # [C]
+    counts: NDArray[np.int64]  # [C]
+    hops: NDArray[np.int64]  # [C]
     input: InputConfig
     engine: Engine
     index: PrototypeIndex
@@ -39,35 +38,29 @@ class LiveModel:
         """Checked byte by byte, and warm."""
         manifest = verify(folder, sha256)
         facts = read_serving_facts(folder)
-        index = PrototypeIndex.read(folder / INDEX, facts.metric)
+        index = PrototypeIndex.read(folder / INDEX, facts.metric, manifest.index)
         if len(index) != len(facts.ids):
             raise CorruptBundle(f"{folder} has {len(facts.ids)} classes but {len(index)} of them in {INDEX}")
         live = cls(version, facts.ids, facts.counts, facts.hops, facts.input, _engine(folder, manifest), index)
         live.warm_up()
         return live
 
-    @classmethod
-    def of(cls, snapshot: Snapshot, version: int) -> LiveModel:
-        """Of a snapshot that is in memory, computed by torch."""
-        prototypes, config = snapshot.prototypes, snapshot.config.net.input
-        index = PrototypeIndex.of(prototypes.means, snapshot.memory.metric)
-        return cls(version, prototypes.ids, prototypes.counts, prototypes.hops, config, TorchEngine(snapshot), index)
-
-    def embed(self, pixels: Tensor) -> Tensor:
-        """uint8 pixels [N, 3, S, S] -> vectors in the common space, [N, D]."""
+    def embed(self, pixels: Pixels) -> Vectors:
         return self.engine.embed(pixels)
 
     def warm_up(self) -> None:
         """The first pass through a net costs several times the later ones; no query should pay for it."""
         channels, size = len(self.input.mean), self.input.size
-        self.index.search(self.embed(torch.zeros(1, channels, size, size, dtype=torch.uint8)), 1)
+        self.index.search(self.embed(np.zeros((1, channels, size, size), dtype=np.uint8)), 1)
 
 
 def _engine(folder: Path, manifest: Manifest) -> Engine:
     """With ONNX the torch net is never built: that would double memory and the seconds until a new version answers."""
     if manifest.engine == "onnx":
         return OnnxEngine(folder / ENGINE)
-    return TorchEngine(Snapshot.load(folder, training=False))
+    from service.serving.torch_engine import load  # seconds and 200 MB that most servers never need
+
+    return load(folder)
 
 
 class ModelSlot:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from typing import TYPE_CHECKING
 
 from service.config import Settings
 from service.domain import Facts, Version
@@ -16,8 +17,9 @@ from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
 from service.usecases.class_names import clean
 from service.usecases.known import known_classes
-from service.usecases.make_version import without
-from zstci import Snapshot
+
+if TYPE_CHECKING:
+    from zstci import Snapshot
 
 __all__ = ["ClassChanger"]
 
@@ -56,8 +58,10 @@ class ClassChanger:
             raise UnknownClass(f"the active version knows no class {class_id!r}; GET /v1/classes lists all")
         if len(known) == 1:
             raise LastClass("a version needs at least one class; add another one first")
+        from zstci import Snapshot  # and torch with it, which a server that only answers never loads
+
         parent = self._versions.get(active)
-        snapshot = without(Snapshot.load(self._artifacts.local(parent.bundle)), {class_id})
+        snapshot = Snapshot.load(self._artifacts.local(parent.bundle)).without({class_id})
         version = self._store(parent, snapshot, started)
         try:
             return self._versions.publish(version, expected=active, activate=True, names={})

@@ -8,7 +8,7 @@ from PIL import Image
 
 from service.errors import DamagedImage, EmptyImage, NotAnImage, TooManyPixels
 from service.serving.decode import FORMATS
-from zstci.images import upright_rgb
+from zstci.pixels import upright_rgb
 
 __all__ = ["check"]
 

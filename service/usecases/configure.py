@@ -8,11 +8,7 @@ from typing import Any
 from service.domain import UpdateOptions
 from service.errors import InvalidOption
 from zstci import Config, preset
-from zstci.classifiers import check_classifier
-from zstci.devices import resolve
-from zstci.nets import check_backbone
-from zstci.regularizers import check_regularizer
-from zstci.translators import check_translator
+from zstci.choices import check_choices, check_net
 
 __all__ = ["SHORT_NAMES", "choose_config"]
 
@@ -52,12 +48,10 @@ def _overrides(options: UpdateOptions) -> dict[str, Any]:
 
 
 def _check(config: Config, parent: Config | None) -> None:
-    check_regularizer(config.regularizer)
-    check_classifier(config.classifier)
-    check_translator(config.translator, config.translation)
-    check_backbone(config.net)
-    resolve(config.device)
-    if parent is not None and replace(config.net, weights="") != replace(parent.net, weights=""):
+    check_choices(config)
+    if parent is None:
+        check_net(config.net)
+    elif replace(config.net, weights="") != replace(parent.net, weights=""):
         raise InvalidOption(
             f"the net of a service stays {parent.net.backbone} with {parent.net.dim or 'all'} dimensions, because "
             "everything that is stored lives in its space; leave out the net settings, or start another service"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.storage.artifacts import Artifacts
 from service.storage.versions import VersionStore
 from zstci import Config
-from zstci.snapshot import read_facts
+from zstci.manifest import read_facts
 
 __all__ = ["known_classes", "parent_config"]
 

@@ -23,7 +23,7 @@ from service.usecases.purge import upload_key, work_folder
 from zstci import Config, ImageFiles, Snapshot, TaskData, learn
 from zstci.errors import SnapshotError
 
-__all__ = ["Base", "Made", "Maker", "class_id", "without"]
+__all__ = ["Base", "Made", "Maker", "class_id"]
 
 
 def class_id(update_id: str, name: str) -> str:
@@ -90,7 +90,7 @@ class Maker:
         if snapshot is not None and number == active:
             # Something else was activated on top of our instant part: its classes are learnt anew here.
             own = {class_id(update.id, name) for name in update.classes} & set(snapshot.prototypes.ids)
-            snapshot = without(snapshot, own) if own else snapshot
+            snapshot = snapshot.without(own) if own else snapshot
         return Base(number, snapshot, active)
 
     def _load(self, number: int) -> Snapshot:
@@ -171,8 +171,3 @@ class Maker:
         kind: VersionKind = "instant" if instant else "update"
         version = NewVersion(base.version, kind, key, written.sha256, written.bytes, facts, update.id)
         return Made(version, base.expected, {i: name for name, i in ids.items() if i not in known})
-
-
-def without(snapshot: Snapshot, ids: set[str]) -> Snapshot:
-    """The same snapshot that never heard of these classes; the shared spread of all classes stays as it is."""
-    return replace(snapshot, memory=replace(snapshot.memory, prototypes=snapshot.prototypes.without(ids)))

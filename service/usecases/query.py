@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from service.domain import Answer, Prediction
+from service.serving.engine import Vectors
 from service.serving.live import LiveModel
 
 __all__ = ["answer"]
@@ -16,7 +17,7 @@ __all__ = ["answer"]
 _SCORED = 100
 
 
-def answer(live: LiveModel, names: Mapping[str, str], embeddings: Tensor, top_k: int) -> list[Answer]:
+def answer(live: LiveModel, names: Mapping[str, str], embeddings: Vectors, top_k: int) -> list[Answer]:
     """The `top_k` nearest classes of every embedding. A class that `names` does not know is shown by its id."""
     distances, positions = live.index.search(embeddings, max(top_k, _SCORED))
     scores = _scores(distances, live.index.gap)
@@ -32,11 +33,13 @@ def answer(live: LiveModel, names: Mapping[str, str], embeddings: Tensor, top_k:
     ]
 
 
-def _scores(distances: Tensor, gap: float) -> Tensor:
+def _scores(distances: Vectors, gap: float) -> NDArray[np.float64]:
     """Shares of a softmax over squared distances, [N, k].
 
     The scale is set by how far apart neighbouring classes are: half-way between two typical neighbours the odds are
     1 : 1, at the mean of one of them e^4 : 1. A ranking in familiar units, not a calibrated probability.
     """
-    scale = max(gap**2 / 4, torch.finfo(torch.float32).tiny)
-    return torch.softmax(-distances.double().square() / scale, dim=1)
+    scale = max(gap**2 / 4, float(np.finfo(np.float32).tiny))
+    exponents = -np.square(distances.astype(np.float64)) / scale
+    shares = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)

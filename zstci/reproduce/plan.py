@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from zstci.choices import REGULARIZERS
 from zstci.classifiers import CLASSIFIERS
 from zstci.config import Config, InputConfig, NetConfig, TrainConfig, TranslatorConfig, preset
 from zstci.errors import InvalidConfig, UnknownStrategy
-from zstci.regularizers import REGULARIZERS
 from zstci.reproduce.warmup import warm_weights
 from zstci.streams import STREAMS, Stream, load_stream
 

@@ -6,8 +6,8 @@ import torch
 
 from tests.unit.zstci import tiny
 from zstci import Snapshot, learn
+from zstci.choices import REGULARIZERS
 from zstci.progress import Watch
-from zstci.regularizers import REGULARIZERS
 from zstci.trainer import fine_tune
 from zstci.translators import TRANSLATORS
 

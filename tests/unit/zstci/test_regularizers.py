@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from zstci.choices import REGULARIZERS
 from zstci.errors import UnknownStrategy
 from zstci.nets import EmbeddingNet
 from zstci.regularizers import (
-    REGULARIZERS,
     Finetune,
     LwF,
     WeightAnchor,

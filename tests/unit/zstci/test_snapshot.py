@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from tests.unit.zstci import tiny
 from zstci import Snapshot, learn
 from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
-from zstci.snapshot import FORMAT, MANIFEST, SERVING, TRAINING, _digest, read_serving_facts
+from zstci.manifest import FORMAT, MANIFEST, SERVING, TRAINING, digest, read_serving_facts
 from zstci.translators import TRANSLATORS
 
 ROOT = Path(__file__).parents[3]
@@ -97,12 +98,11 @@ def test_what_serving_needs_beside_engine_and_index_is_read_without_the_net(tmp_
     facts = read_serving_facts(tmp_path / "snapshot")
 
     assert (facts.ids, facts.input) == (saved.prototypes.ids, saved.config.net.input)
-    assert torch.equal(facts.counts, saved.prototypes.counts)
-    assert torch.equal(facts.hops, saved.prototypes.hops)
-    if facts.metric is None or saved.memory.metric is None:
-        assert facts.metric is saved.memory.metric
-    else:
-        assert torch.equal(facts.metric, saved.memory.metric)
+    assert np.array_equal(facts.counts, saved.prototypes.counts)
+    assert np.array_equal(facts.hops, saved.prototypes.hops)
+    assert (facts.metric is None) == (classifier == "ncm")
+    if facts.metric is not None:
+        assert torch.equal(torch.from_numpy(facts.metric), saved.tensors()["metric"])
 
 
 def test_serving_needs_no_training_state(snapshot, folder):
@@ -178,7 +178,7 @@ def test_an_edited_manifest_is_refused(folder, key, value):
 @pytest.mark.parametrize("version", [0, FORMAT + 1, "2", None])
 def test_another_format_version_is_refused(folder, version):
     manifest = json.loads((folder / MANIFEST).read_text()) | {"format": version}
-    (folder / MANIFEST).write_text(json.dumps(manifest | {"sha256": _digest(manifest)}))
+    (folder / MANIFEST).write_text(json.dumps(manifest | {"sha256": digest(manifest)}))
 
     with pytest.raises(
         UnsupportedSnapshot, match=f"has format {version}, this program reads {FORMAT}; use the version"

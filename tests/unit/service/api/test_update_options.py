@@ -11,9 +11,9 @@ from service.errors import InvalidOption
 from service.usecases.configure import SHORT_NAMES
 from tests.unit.service.api.sending import NEW, packed, send
 from tests.unit.service.api.surface import refused
+from zstci.choices import REGULARIZERS
 from zstci.classifiers import CLASSIFIERS
 from zstci.config import PRESETS
-from zstci.regularizers import REGULARIZERS
 from zstci.translators import TRANSLATORS
 
 OPTIONS = get_type_hints(UpdateOptions)
@@ -140,7 +140,6 @@ BAD = [
     ("net.dim", "32", "invalid_option"),
     ("backbone", "efficientnet_lite0", "invalid_option"),
     ("net.input.size", "4", "invalid_option"),
-    ("backbone", "resnet31", "unknown_strategy"),
 ]
 
 
@@ -148,6 +147,11 @@ BAD = [
 @pytest.mark.parametrize(("name", "value", "code"), BAD)
 def test_an_option_that_cannot_be_is_refused(client, name, value, code):
     refused(send(client, **{name: value}), 422, code)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_backbone_that_is_not_known_is_named_to_whoever_sends_the_first_update(empty_client):
+    refused(send(empty_client, backbone="resnet31"), 422, "unknown_strategy")
 
 
 @pytest.mark.parametrize("weights", ["/etc/passwd", "weights.safetensors", "file:///etc/passwd", "{}"])

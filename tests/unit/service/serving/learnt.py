@@ -8,6 +8,9 @@ import tempfile
 from pathlib import Path
 
 from service.serving import bundle
+from service.serving.index import PrototypeIndex
+from service.serving.live import LiveModel
+from service.serving.torch_engine import TorchEngine
 from tests.pictures import TINY, save_digits
 from zstci import Config, Snapshot, TaskData, learn, preset
 
@@ -23,6 +26,14 @@ def learnt(kind: str) -> Snapshot:
         return _learn(None, [0, 1, 2], config)
     trained = {"regularizer": "finetune", "translator": "zstci", "train.epochs": 2, "translation.epochs": 3}
     return _learn(learnt("whitened"), [3, 4], config.override(**trained))
+
+
+def live_of(snapshot: Snapshot, version: int) -> LiveModel:
+    """A model that answers with torch, from a snapshot that is in memory."""
+    prototypes, config, metric = snapshot.prototypes, snapshot.config.net.input, snapshot.memory.metric
+    index = PrototypeIndex.of(prototypes.means.numpy(), None if metric is None else metric.numpy())
+    counts, hops = prototypes.counts.numpy(), prototypes.hops.numpy()
+    return LiveModel(version, prototypes.ids, counts, hops, config, TorchEngine(snapshot), index)
 
 
 def _learn(parent: Snapshot | None, digits: list[int], config: Config) -> Snapshot:

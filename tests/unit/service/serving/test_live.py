@@ -6,41 +6,43 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
 from service.errors import CorruptBundle, NoClassesYet, VersionNotLoaded
-from service.serving.engine import OnnxEngine, TorchEngine
+from service.serving.engine import OnnxEngine
 from service.serving.live import LiveModel, ModelSlot
+from service.serving.torch_engine import TorchEngine
 from tests.pictures import save_digits
-from tests.unit.service.serving.learnt import KINDS, learnt, reseal
+from tests.unit.service.serving.learnt import KINDS, learnt, live_of, reseal
 from zstci import ImageFiles, Snapshot
 from zstci.errors import UnknownStrategy
-from zstci.snapshot import _digest
+from zstci.manifest import digest
 
 
 def small(version: int) -> LiveModel:
-    return LiveModel.of(learnt("whitened"), version)
+    return live_of(learnt("whitened"), version)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loaded_version_knows_and_embeds_what_its_snapshot_does(bundles, tmp_path, kind):
     snapshot, live = learnt(kind), LiveModel.load(bundles(kind), 7)
     files = ImageFiles(sorted(save_digits(tmp_path, [3, 4]).rglob("*.png")))
-    pixels = files.plain(torch.arange(len(files)), live.input)
+    pixels = files.plain(torch.arange(len(files)), live.input).numpy()
 
     assert isinstance(live.engine, OnnxEngine)
     assert (live.version, live.ids, live.input) == (7, snapshot.prototypes.ids, snapshot.config.net.input)
-    assert torch.equal(live.counts, snapshot.prototypes.counts)
-    assert torch.equal(live.hops, snapshot.prototypes.hops)
-    assert torch.allclose(live.embed(pixels), snapshot.embed(files), atol=1e-5)
+    assert np.array_equal(live.counts, snapshot.prototypes.counts)
+    assert np.array_equal(live.hops, snapshot.prototypes.hops)
+    assert np.allclose(live.embed(pixels), snapshot.embed(files), atol=1e-5)
 
 
 def test_where_onnx_answers_the_torch_net_is_never_built(bundles, tmp_path):
     folder = shutil.copytree(bundles("zstci"), tmp_path / "copy")
     stored = json.loads((folder / "snapshot.json").read_text())
     stored["config"]["net"]["backbone"] = "cannot-be-built"
-    (folder / "snapshot.json").write_text(json.dumps(stored | {"sha256": _digest(stored)}))
+    (folder / "snapshot.json").write_text(json.dumps(stored | {"sha256": digest(stored)}))
     reseal(folder)
     with pytest.raises(UnknownStrategy):
         Snapshot.load(folder)
@@ -53,10 +55,10 @@ def test_a_version_without_an_exported_engine_is_answered_by_torch(bundles, tmp_
     (folder / "engine.onnx").unlink()
     reseal(folder, engine="torch")
 
-    live, pixels = LiveModel.load(folder, 1), torch.full((2, 3, 8, 8), 100, dtype=torch.uint8)
+    live, pixels = LiveModel.load(folder, 1), np.full((2, 3, 8, 8), 100, dtype=np.uint8)
 
     assert isinstance(live.engine, TorchEngine)
-    assert torch.allclose(live.embed(pixels), LiveModel.load(bundles("zstci"), 1).embed(pixels), atol=1e-5)
+    assert np.allclose(live.embed(pixels), LiveModel.load(bundles("zstci"), 1).embed(pixels), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["engine.onnx", "index.faiss", "serving.safetensors", "version.json"])
@@ -114,7 +116,7 @@ def test_a_request_in_flight_finishes_on_the_version_it_started(bundles):
     for version in (2, 3, 4):
         slot.swap(LiveModel.load(bundles("zstci"), version))
 
-    pixels = torch.full((1, 3, 8, 8), 100, dtype=torch.uint8)
+    pixels = np.full((1, 3, 8, 8), 100, dtype=np.uint8)
     _, positions = started.index.search(started.embed(pixels), 10)
     assert (started.version, len(started.index), positions.shape) == (1, 3, (1, 3))
     assert (slot.current.version, len(slot.current.index)) == (4, 5)
@@ -124,7 +126,7 @@ def test_no_request_sees_parts_of_two_versions(bundles):
     models = [LiveModel.load(bundles(kind), number) for number, kind in ((1, "whitened"), (2, "zstci"))]
     slot, over = ModelSlot(), threading.Event()
     slot.swap(models[0])
-    pixels = torch.full((1, 3, 8, 8), 100, dtype=torch.uint8)
+    pixels = np.full((1, 3, 8, 8), 100, dtype=np.uint8)
 
     def ask() -> set[tuple[int, int, int]]:
         seen = set()

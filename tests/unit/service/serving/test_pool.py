@@ -1,20 +1,17 @@
-from concurrent.futures import ThreadPoolExecutor
-
 import faiss
 import pytest
-import torch
+from threadpoolctl import threadpool_info
 
 from service.errors import Busy
 from service.serving.pool import Gate, cores, make_pool
 
 
 def test_every_thread_computes_on_one_core():
-    before = torch.get_num_threads()
-    try:
-        with make_pool(2) as pool:
-            assert pool.submit(lambda: (torch.get_num_threads(), faiss.omp_get_max_threads())).result() == (1, 1)
-    finally:
-        torch.set_num_threads(before)
+    with make_pool(2) as pool:
+        assert pool.submit(faiss.omp_get_max_threads).result() == 1
+        found = pool.submit(threadpool_info).result()
+
+    assert {library["num_threads"] for library in found if library["user_api"] == "blas"} == {1}
 
 
 def test_0_threads_means_one_for_each_core():
@@ -42,16 +39,4 @@ def test_a_gate_lets_go_of_a_query_that_fails():
         with pytest.raises(ValueError, match="bad"), gate:
             raise ValueError("bad")
 
-    assert gate.inside == 0
-
-
-def test_a_gate_counts_right_from_many_threads():
-    gate = Gate(8)
-
-    def pass_through(_: int) -> None:
-        with gate:
-            assert 1 <= gate.inside <= 8
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(pass_through, range(5000)))
     assert gate.inside == 0

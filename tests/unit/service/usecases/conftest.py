@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from service.bootstrap import WorkerParts, assemble_worker
 from service.config import Settings
 from service.domain import Update, UpdateOptions
 from service.usecases.read_upload import ReceivedFile
 from service.usecases.submit_update import Submitter
+from service.worker_bootstrap import WorkerParts, assemble_worker
 from tests.pictures import TINY, archive
 
 
