@@ -149,7 +149,6 @@ def test_an_option_that_cannot_be_is_refused(client, name, value, code):
     refused(send(client, **{name: value}), 422, code)
 
 
-@pytest.mark.usefixtures("unchanged")
 def test_a_backbone_that_is_not_known_is_named_to_whoever_sends_the_first_update(empty_client):
     refused(send(empty_client, backbone="resnet31"), 422, "unknown_strategy")
 
