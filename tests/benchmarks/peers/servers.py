@@ -17,7 +17,7 @@ import httpx
 from tests.benchmarks.load import BOUNDARY, Load, Window, cpu_seconds, load, process_tree, request
 from tests.processes import Service, wait_until
 
-__all__ = ["KINDS", "Handover", "RawEngine", "Server", "start_ours"]
+__all__ = ["KINDS", "Handover", "RawEngine", "Server", "messages", "start_ours"]
 
 ROOT = Path(__file__).parents[3]
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
@@ -40,7 +40,6 @@ class Server:
     configuration: str
     process: subprocess.Popen[str]
     port: int
-    path: str
     log: Path
     messages: Mapping[str, bytes]
     _asleep: list[int] = field(default_factory=list)
@@ -57,7 +56,7 @@ class Server:
         message = self.messages[kind]
         form = f"multipart/form-data; boundary={BOUNDARY}"
         response = httpx.post(
-            f"http://127.0.0.1:{self.port}{self.path}",
+            f"http://127.0.0.1:{self.port}{message.split(b' ', 2)[1].decode()}",
             content=message.partition(b"\r\n\r\n")[2],
             headers={"Content-Type": form if kind == "multipart" else _kind(message)},
             timeout=60,
@@ -134,10 +133,10 @@ def start_ours(service: Service, handover: Handover) -> Server:
     api = service.serve("api", ZSTCI_SERVE_THREADS="0")
     wait_until(lambda: api.version())
     path = "/v1/classify"
-    return Server("ours", "zstci api", api.process, api.port, path, api.log, _messages(path, handover.image))
+    return Server("ours", "zstci api", api.process, api.port, api.log, messages(path, handover.image))
 
 
-def _messages(path: str, image: Path, kind: str = "image/jpeg", name: str = "files") -> dict[str, bytes]:
+def messages(path: str, image: Path, kind: str = "image/jpeg", name: str = "files") -> dict[str, bytes]:
     content = image.read_bytes()
     return {
         "raw": request(path, content, multipart=False, kind=kind),
