@@ -2,18 +2,16 @@
 reads `bytes`, and LitServe hands them to a worker process as they are. A form needs an API of its own type.
 
 `fast_queue` is not among the configurations: in 0.2.19 it changes nothing (its issue 751: the keyword is dropped, the
-transport stays multiprocessing), so a row of it would be a second row of the same.
+transport stays multiprocessing), so a row of it would be a second row of the same. No `annotations` from the future
+here: LitServe reads the types as they stand.
 """
-
-from __future__ import annotations
 
 import os
 from typing import Annotated, Any
 
 import litserve  # type: ignore[import-not-found,unused-ignore]
-from fastapi import Body
+from fastapi import Body, UploadFile
 from fastapi.responses import JSONResponse
-from starlette.datastructures import UploadFile
 
 from tests.benchmarks.peers.model import from_environment
 

@@ -86,7 +86,11 @@ def _start(name: str, number: int, settings: Mapping[str, str], handover: Handov
         for kind in ("raw", "multipart")
     }
     server = Server(name, _describe(settings), process, port, log, asked)
-    wait_until(server.answers, str(log))
+    try:
+        wait_until(server.answers, str(log))
+    except AssertionError:
+        server.end()
+        raise
     server.measure("raw", _TRIAL_CLIENTS, 0.5)  # every worker of it warm
     return server
 
