@@ -6,12 +6,14 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 # Passed through to the command behind the target: make test ARGS='-k translators'
 ARGS ?=
 DATASET ?= digits
+PART ?= learning growth serving
 # Test processes. Each gets one torch thread: two threads in each of two processes fight for the same two cores.
 WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 # Folders that exist yet; mypy refuses names that do not.
 SOURCES := $(wildcard zstci service migrations tests)
 
@@ -33,14 +35,15 @@ check: $(READY) ## Run ruff, mypy and the import rules
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
-bench: $(READY) ## Measure the learning library
-	$(BIN)/python -m tests.benchmarks.learning $(ARGS)
+bench: $(READY) $(PEERS)/.ready ## Measure learning, growth and serving beside its peers (an hour; PART=serving for one)
+	for part in $(PART); do $(BIN)/python -m tests.benchmarks.$$part $(ARGS) || exit 1; done
+	$(BIN)/python -m tests.benchmarks.readme_section
 
 paper: $(READY) ## Reproduce the paper's tables (DATASET=digits|cifar100|cub, ARGS='--seed 1993')
 	$(BIN)/zstci reproduce $(DATASET) $(ARGS)
 
 clean: ## Remove .venv, caches and build output
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV): $(READY)
@@ -50,6 +53,12 @@ $(READY): $(BIN)/python pyproject.toml constraints.txt
 	@rm -f $@
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@pwd -P > $@
+
+# The peers of the serving benchmark stay apart: what they need must not change what is measured against them.
+$(PEERS)/.ready: tests/benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/pip install -qq --disable-pip-version-check -r $<
+	@touch $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

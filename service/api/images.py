@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, Request
+from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.api.dependencies import CurrentParts
 from service.config import Settings
 from service.errors import InvalidForm, TooLarge, TooManyImages, UnsupportedMediaType
 
-__all__ = ["BODY", "Images", "limited"]
+__all__ = ["BODY", "limited", "read_images"]
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 # An empty type is a client that sends none; the form type is what `curl --data-binary` claims by default.
@@ -38,8 +37,7 @@ BODY: dict[str, Any] = {
 }
 
 
-async def _read_images(request: Request, parts: CurrentParts) -> list[bytes]:
-    settings = parts.settings
+async def read_images(request: Request, settings: Settings) -> list[bytes]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "multipart/form-data":
@@ -50,9 +48,6 @@ async def _read_images(request: Request, parts: CurrentParts) -> list[bytes]:
     except ClientDisconnect as error:
         raise InvalidForm("the connection ended within the body") from error
     raise UnsupportedMediaType(f"{kind} is not read here; send image/* as the body, or files as multipart/form-data")
-
-
-Images = Annotated[list[bytes], Depends(_read_images)]
 
 
 def limited(request: Request, limit: int) -> Request:

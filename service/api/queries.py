@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
-from service.api.dependencies import MODEL_VERSION, AskedModel, CurrentParts
-from service.api.images import BODY, Images
+from service.api.dependencies import MODEL_VERSION
+from service.api.images import BODY
 from service.api.metrics import BATCH_SIZE, REQUEST_SECONDS
 from service.api.problems import problems
+from service.api.question import Asked, Question
 from service.api.schemas import Classification, Classifications, Embeddings, Hit, Predicted, Search, Searches
-from service.bootstrap import Parts
 from service.errors import TooLate
 from service.serving.decode import decode_all
 from service.serving.engine import Vectors
-from service.serving.live import LiveModel
 from service.usecases.query import answer
 
 __all__ = ["router"]
 
 
-async def _admitted(parts: CurrentParts) -> AsyncIterator[None]:
-    """Before its body is read, until its answer is sent: what waits here costs memory."""
-    with parts.gate:
-        yield
-
-
 router = APIRouter(
     prefix="/v1",
     tags=["queries"],
-    dependencies=[Depends(_admitted)],
     responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503)},
 )
 
@@ -43,62 +35,61 @@ _BODY: dict[str, Any] = BODY
 
 
 @router.post("/classify", summary="Which class is it?", response_model=Classifications, openapi_extra=_BODY)
-async def classify(images: Images, live: AskedModel, parts: CurrentParts, top_k: TopK = 5) -> Response:
+async def classify(asked: Asked, top_k: TopK = 5) -> Response:
     """The nearest classes of each image. One bad image refuses the whole query, and `errors` names each bad one."""
 
     def finish(vectors: Vectors) -> Classifications:
-        found = answer(live, parts.slot.names, vectors, top_k)
+        found = answer(asked.live, asked.parts.slot.names, vectors, top_k)
         return Classifications(
             data=[
                 Classification(
                     predictions=[Predicted.model_validate(prediction) for prediction in one.predictions],
                     margin=one.margin,
-                    version=live.version,
+                    version=asked.live.version,
                 )
                 for one in found
             ]
         )
 
-    return await _computed(parts, "classify", live, images, finish)
+    return await _computed("classify", asked, finish)
 
 
 @router.post("/search", summary="What is stored near it?", response_model=Searches, openapi_extra=_BODY)
 async def search(
-    images: Images,
-    live: AskedModel,
-    parts: CurrentParts,
+    asked: Asked,
     what: Annotated[Literal["classes"], Query(description="What to rank by distance")] = "classes",
     top_k: TopK = 5,
 ) -> Response:
     """Stored things by their distance to each image; for now the classes."""
 
     def finish(vectors: Vectors) -> Searches:
-        found = answer(live, parts.slot.names, vectors, top_k)
+        found = answer(asked.live, asked.parts.slot.names, vectors, top_k)
         return Searches(
             data=[
-                Search(hits=[Hit.model_validate(prediction) for prediction in one.predictions], version=live.version)
+                Search(
+                    hits=[Hit.model_validate(prediction) for prediction in one.predictions], version=asked.live.version
+                )
                 for one in found
             ]
         )
 
-    return await _computed(parts, "search", live, images, finish)
+    return await _computed("search", asked, finish)
 
 
 @router.post("/embeddings", summary="Where is it?", response_model=Embeddings, openapi_extra=_BODY)
-async def embeddings(images: Images, live: AskedModel, parts: CurrentParts) -> Response:
+async def embeddings(asked: Asked) -> Response:
     """Each image as a vector in the common space of the version. Before the classifier's own change of space, if it has
     one: distances between these vectors are those of `ncm`."""
 
     def finish(vectors: Vectors) -> Embeddings:
-        return Embeddings(data=vectors.tolist(), dim=vectors.shape[1], version=live.version)
+        return Embeddings(data=vectors.tolist(), dim=vectors.shape[1], version=asked.live.version)
 
-    return await _computed(parts, "embeddings", live, images, finish)
+    return await _computed("embeddings", asked, finish)
 
 
-async def _computed(
-    parts: Parts, operation: str, live: LiveModel, images: list[bytes], finish: Callable[[Vectors], BaseModel]
-) -> Response:
+async def _computed(operation: str, asked: Question, finish: Callable[[Vectors], BaseModel]) -> Response:
     """All of it in a thread of the pool, the JSON too: the event loop has sockets to serve."""
+    parts, live, images = asked.parts, asked.live, asked.images
     begun = time.perf_counter()
 
     def compute() -> str:

@@ -62,6 +62,7 @@ def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -
         port=port if port is not None else settings.port,
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # nothing here asks where a request came from
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = Server(config)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.errors import CorruptBundle, StorageFull
-from service.serving.engine import EngineName
+from service.serving.engine import EngineName, Pixels
 from service.serving.index import PrototypeIndex
 from service.serving.index_choice import IndexFacts, threads
 from zstci.errors import InvalidConfig
@@ -35,6 +35,7 @@ class Written:
     bytes: int
     engine: EngineName
     index: IndexFacts
+    agreement: float | None = None  # of 8 bits with 32, where 8 were asked for
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,18 @@ class Manifest:
     index: IndexFacts | None  # None in versions from before it was recorded, which are all searched exactly
 
 
-def write(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Written:
-    """The whole folder, on disk for good, or none of it. One that exists is refused: it may be answering queries."""
+def write(
+    snapshot: Snapshot,
+    folder: Path,
+    class_names: dict[str, str],
+    *,
+    engine_of: Path | None = None,
+    eight_bits_for: Pixels | None = None,
+) -> Written:
+    """The whole folder, on disk for good, or none of it. One that exists is refused: it may be answering queries.
+
+    `engine_of` is the folder of a version with the same net, whose engine is taken over. With `eight_bits_for` the
+    engine is one in 8 bits, if that gives these images the same classes."""
     if folder.exists():
         raise InvalidConfig(f"{folder} exists already; a version is never overwritten, choose another folder")
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
@@ -54,7 +65,7 @@ def write(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Writ
         shutil.rmtree(leftover)
     try:
         with _full_disk_named(folder):
-            written = _fill(snapshot, partial, class_names)
+            written = _fill(snapshot, partial, class_names, engine_of, eight_bits_for)
         partial.rename(folder)
         _sync(folder.parent)
     except BaseException:
@@ -78,12 +89,19 @@ def verify(folder: Path, sha256: str | None = None) -> Manifest:
     return Manifest(content["engine"], content["names"], content["sha256"], index)
 
 
-def _fill(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Written:
-    from service.serving.export import export  # torch, which only who writes needs
-
+def _fill(
+    snapshot: Snapshot,
+    folder: Path,
+    class_names: dict[str, str],
+    engine_of: Path | None,
+    eight_bits_for: Pixels | None,
+) -> Written:
     snapshot.save(folder)
-    engine = export(snapshot, folder / ENGINE)
-    index = _write_index(snapshot, folder / INDEX)
+    engine = _write_engine(snapshot, folder / ENGINE, engine_of)
+    found = _write_index(snapshot, folder / INDEX)
+    index, agreement = found.facts, None
+    if eight_bits_for is not None and engine == "onnx":
+        engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found)
     content: dict[str, Any] = {
         "format": FORMAT,
         "engine": engine,
@@ -95,10 +113,29 @@ def _fill(snapshot: Snapshot, folder: Path, class_names: dict[str, str]) -> Writ
     (folder / VERSION).write_text(json.dumps(content, indent=1), encoding="utf-8")
     for path in [*folder.iterdir(), folder]:
         _sync(path)
-    return Written(content["sha256"], sum(path.stat().st_size for path in folder.iterdir()), engine, index)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return Written(content["sha256"], size, engine, index, agreement)
 
 
-def _write_index(snapshot: Snapshot, path: Path) -> IndexFacts:
+def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None) -> EngineName:
+    if engine_of is None:
+        from service.serving.export import export  # torch, which only who writes needs
+
+        return export(snapshot, path)
+    engine = verify(engine_of).engine
+    if engine != "torch":
+        shutil.copyfile(engine_of / ENGINE, path)
+    return engine
+
+
+def _in_eight_bits(path: Path, pixels: Pixels, index: PrototypeIndex) -> tuple[EngineName, float]:
+    from service.serving.quantize import LEAST_AGREEMENT, quantize  # onnx's own tools, a second to import
+
+    agreement = quantize(path, pixels, index)
+    return ("onnx-int8" if agreement >= LEAST_AGREEMENT else "onnx"), agreement
+
+
+def _write_index(snapshot: Snapshot, path: Path) -> PrototypeIndex:
     """Built here, in the process that learns, with as many threads as that may use; servers only read it."""
     import torch
 
@@ -106,7 +143,7 @@ def _write_index(snapshot: Snapshot, path: Path) -> IndexFacts:
     with threads(torch.get_num_threads()):
         index = PrototypeIndex.of(snapshot.prototypes.means.numpy(), None if metric is None else metric.numpy())
     index.write(path)
-    return index.facts
+    return index
 
 
 @contextmanager

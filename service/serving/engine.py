@@ -13,7 +13,7 @@ from service.errors import CorruptBundle
 
 __all__ = ["AT_ONCE", "INPUT", "OUTPUT", "Engine", "EngineName", "OnnxEngine", "Pixels", "Vectors"]
 
-EngineName = Literal["onnx", "torch"]
+EngineName = Literal["onnx", "onnx-int8", "torch"]
 Pixels = NDArray[np.uint8]  # [N, 3, S, S]
 Vectors = NDArray[np.float32]  # [N, D]
 

@@ -56,7 +56,7 @@ class LiveModel:
 
 def _engine(folder: Path, manifest: Manifest) -> Engine:
     """With ONNX the torch net is never built: that would double memory and the seconds until a new version answers."""
-    if manifest.engine == "onnx":
+    if manifest.engine != "torch":
         return OnnxEngine(folder / ENGINE)
     from service.serving.torch_engine import load  # seconds and 200 MB that most servers never need
 

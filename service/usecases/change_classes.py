@@ -71,9 +71,9 @@ class ClassChanger:
 
     def _store(self, parent: Version, snapshot: Snapshot, started: float) -> NewVersion:
         name = f"delete-{uuid.uuid4().hex}"
-        staged = self._settings.home / "work" / name
+        staged, engine_of = self._settings.home / "work" / name, self._artifacts.local(parent.bundle)
         try:
-            written = bundle.write(snapshot, staged, self._versions.names())
+            written = bundle.write(snapshot, staged, self._versions.names(), engine_of=engine_of)
             self._artifacts.put(staged, f"versions/{name}")
         finally:
             shutil.rmtree(staged, ignore_errors=True)

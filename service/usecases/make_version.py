@@ -7,12 +7,15 @@ import json
 import shutil
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from service.config import Settings
 from service.domain import Facts, Update, Upload, VersionKind
 from service.errors import ClassExists
 from service.serving import bundle
+from service.serving.decode import decode_all
+from service.serving.engine import Pixels
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
@@ -24,6 +27,8 @@ from zstci import Config, ImageFiles, Snapshot, TaskData, learn
 from zstci.errors import SnapshotError
 
 __all__ = ["Base", "Made", "Maker", "class_id"]
+
+_SAMPLE = 256  # images
 
 
 def class_id(update_id: str, name: str) -> str:
@@ -76,7 +81,14 @@ class Maker:
         if not instant:
             self._updates.metric(update.id, update.attempt, metrics | {"translation": snapshot.memory.translation})
         reporter.stage("publishing", 0.0)
-        return self._store(update, base, snapshot, ids, len(learnt), metrics, instant)
+        sample = self._sample(folder, upload, config) if self._settings.precision == "int8" else None
+        return self._store(update, base, snapshot, ids, len(learnt), metrics, instant, sample)
+
+    def _sample(self, folder: Path, upload: Upload, config: Config) -> Pixels:
+        """Images of the update, of all its classes, that 8 bits are tried on."""
+        chosen = upload.images[:: max(1, len(upload.images) // _SAMPLE)][:_SAMPLE]
+        contents = [(folder / image.file).read_bytes() for image in chosen]
+        return decode_all(contents, config.net.input, self._settings.max_pixels)
 
     def _base(self, update: Update) -> Base:
         """The active version; for an update whose instant part is active, the one below that."""
@@ -146,12 +158,15 @@ class Maker:
         images: int,
         metrics: dict[str, Any],
         instant: bool,
+        sample: Pixels | None,
     ) -> Made:
         key = f"versions/{update.id}-{'instant' if instant else base.version or 0}"
         staged = work_folder(self._settings, update.id) / "bundle"
         shutil.rmtree(staged, ignore_errors=True)
         names = self._versions.names() | {i: name for name, i in ids.items()}
-        written = bundle.write(snapshot, staged, names)
+        written = bundle.write(snapshot, staged, names, eight_bits_for=sample)
+        if written.agreement is not None:
+            metrics["int8_agreement"] = round(100.0 * written.agreement, 2)
         self._artifacts.put(staged, key)
         known = set(base.snapshot.prototypes.ids) if base.snapshot else set()
         facts = Facts(

@@ -1,6 +1,6 @@
 """The service under load: beside its peers, during an update, across a swap, and from its start until it is ready.
 
-    python -m tests.benchmarks.serving [--rounds 5] [--seconds 3] [--only throughput update startup]
+    python -m tests.benchmarks.serving [--rounds 5] [--seconds 3] [--only throughput threads update startup]
 
 The net is the default backbone, the photo one that scikit-learn brings, the classes are made up. The peers need
 `.venv-peers`, which `make bench` sets up. What was measured before stays in the report.
@@ -24,6 +24,7 @@ from tests.benchmarks.inputs import jpegs
 from tests.benchmarks.measure import machine
 from tests.benchmarks.serving_report import write_serving
 from tests.benchmarks.serving_startup import measure_startup
+from tests.benchmarks.serving_threads import measure_threads
 from tests.benchmarks.serving_throughput import measure_throughput
 from tests.benchmarks.serving_update import measure_update
 from tests.processes import Service
@@ -32,7 +33,12 @@ RESULTS = Path(__file__).parent / "results"
 _CLASSES, _PER_CLASS = 50, 4
 
 Part = Callable[[Service, Path, argparse.Namespace, Callable[[], object]], Any]
-PARTS: dict[str, Part] = {"throughput": measure_throughput, "update": measure_update, "startup": measure_startup}
+PARTS: dict[str, Part] = {
+    "throughput": measure_throughput,
+    "threads": measure_threads,
+    "update": measure_update,
+    "startup": measure_startup,
+}
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def write_serving(folder: Path, content: Found) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     content = json.loads(json.dumps(content))  # numbers as keys become text, now as later
     (folder / "serving.json").write_text(json.dumps(content, indent=1) + "\n")
-    writers = {"throughput": _throughput, "update": _update, "startup": _startup}
+    writers = {"throughput": _throughput, "threads": _threads, "update": _update, "startup": _startup}
     parts = [writers[name](content[name]["found"]) for name in writers if name in content]
     machines = [f"- {name}: {content[name]['about']}" for name in writers if name in content]
     page = (
@@ -74,6 +74,24 @@ def _cells(row: Found) -> tuple[str, ...]:
         *latency,
         f"{row['tail']:.2f}" if "tail" in row else "",
         f"{row['failed']:.0f}",
+    )
+
+
+def _threads(found: Found) -> str:
+    names = ("engine", "computing", "event loop")
+    lines = [
+        (
+            kind,
+            *(f"{row[name]:.2f} ms" for name in names),
+            f"{row['engine'] / (row['computing'] + row['event loop']):.3f}",
+        )
+        for kind, row in found.items()
+    ]
+    head = ("body", "bare engine, each image", "threads that compute", "event loop", "efficiency")
+    return (
+        "## Where the CPU time of a request goes\n\nEight clients. What the computing threads take beyond the bare "
+        "engine, for the same functions on the same image, is what they lose to the clients and the event loop on the "
+        f"same cores and caches; HTTP, routing and JSON are the event loop.\n\n{_table(head, lines)}\n"
     )
 
 

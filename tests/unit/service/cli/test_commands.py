@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from typer.testing import CliRunner
@@ -243,13 +244,22 @@ def test_ctrl_c_while_watching_says_how_to_go_on(server):
     while not server.asked(f"/v1/updates/{UPDATE}/events"):
         assert process.poll() is None
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    said, complaint = process.communicate(timeout=60)
+    said, complaint = _interrupted(process)
 
     assert (process.returncode, said) == (130, "")
     assert complaint.strip().endswith(
         f"watch it again with: zstci updates watch {UPDATE}, or cancel it with: zstci updates cancel {UPDATE}"
     )
+
+
+def _interrupted(process):
+    """Python drops an interrupt that falls into a finalizer; a person presses again, and so does this."""
+    for _ in range(10):
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=6)
+    process.kill()
+    raise AssertionError("ten interrupts did not end it")
 
 
 def test_help_does_not_wait_for_torch_or_for_the_web():

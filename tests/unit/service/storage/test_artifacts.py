@@ -1,6 +1,7 @@
 import errno
 import os
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[impor
 from service.config import Settings
 from service.errors import BadUpload, CorruptBundle, StorageFull
 from service.storage.artifacts import Artifacts, artifacts_url
+from tests.object_store import BUCKET, object_store
 from zstci.errors import InvalidConfig
 
 
@@ -43,9 +45,21 @@ class Cut(Elsewhere):
         super().put_file(lpath, rpath, **options)
 
 
-@pytest.fixture(params=["local", "file", "memory"])
+@pytest.fixture(scope="module")
+def s3() -> Iterator[None]:
+    """A real endpoint, found as a service finds it: by the environment."""
+    with object_store() as environment, pytest.MonkeyPatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        yield
+
+
+@pytest.fixture(params=["local", "file", "memory", "s3"])
 def artifacts(request: pytest.FixtureRequest, tmp_path: Path) -> Artifacts:
     name = uuid.uuid4().hex
+    if request.param == "s3":
+        request.getfixturevalue("s3")
+        return Artifacts(f"s3://{BUCKET}/{name}", tmp_path / "cache")
     url = {"local": f"{tmp_path}/{name}", "file": f"file://{tmp_path}/{name}", "memory": f"memory://{name}"}
     return Artifacts(url[request.param], tmp_path / "cache")
 

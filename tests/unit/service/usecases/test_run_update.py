@@ -7,6 +7,7 @@ import pytest
 
 from service.errors import ClassExists, StorageFull
 from service.usecases.change_classes import ClassChanger
+from tests.unit.service.usecases.conftest import Bench
 from tests.unit.zstci.tiny import assert_same_snapshot
 from zstci import Snapshot
 from zstci.errors import TooFewImages
@@ -297,3 +298,17 @@ def test_the_same_update_twice_gives_the_same_snapshot(bench):
     assert first.prototypes.ids != second.prototypes.ids, "another class of the same name is another class"
     prototypes = replace(second.prototypes, ids=first.prototypes.ids)
     assert_same_snapshot(first, replace(second, memory=replace(second.memory, prototypes=prototypes)))
+
+
+def test_eight_bits_are_tried_on_the_updates_own_images_and_their_agreement_is_told(settings, tmp_path):
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    bench = Bench(settings.model_copy(update={"precision": "int8"}), folder)
+    try:
+        version = bench.parts.versions.get(bench.learn([0, 1, 2]).version or 0)
+    finally:
+        bench.close()
+
+    agreement = version.facts.metrics["int8_agreement"]
+    assert 0 <= agreement <= 100
+    assert version.facts.engine == ("onnx-int8" if agreement >= 99 else "onnx")
