@@ -108,5 +108,10 @@ class ModelSlot:
             others = tuple(other for other in self._models if other.version != live.version)
             self._models = (live, *others)[:_KEPT]
 
+    def make_room(self) -> None:
+        """Before another one is loaded: with it there are two in memory, never three, however large they are."""
+        with self._swapping:
+            self._models = self._models[: _KEPT - 1]
+
     def name_of(self, class_id: str) -> str:
         return self.names.get(class_id, class_id)

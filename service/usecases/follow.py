@@ -93,6 +93,7 @@ class Follower:
             return self._slot.get(number)  # rolling back to what is still warm takes no time
         started = time.monotonic()
         version = self._versions.get(number)
+        self._slot.make_room()
         live = LiveModel.load(self._artifacts.local(version.bundle), number, version.sha256)
         self.load_seconds = time.monotonic() - started
         return live

@@ -1,5 +1,7 @@
 """Which version a process answers from, and what happens when that one is damaged or the database is away."""
 
+import weakref
+
 import pytest
 
 from service.errors import CorruptBundle, DatabaseUnreachable, UnknownVersion, VersionChanged
@@ -32,6 +34,18 @@ def test_a_process_follows_the_active_version_and_keeps_the_one_before(bench, fo
     follower.activate(1, expected=2)
     assert slot.loaded == (1, 2)
     assert bench.parts.versions.active().version == 1
+
+
+def test_the_oldest_version_is_let_go_before_the_next_one_is_read_so_that_there_are_never_three(bench, follower, slot):
+    follower.activate(1)
+    follower.activate(2)
+    oldest = weakref.ref(slot.get(1))
+    bench.learn([3])
+    damage(bench, 3)  # its reading ends early, so what was let go before is seen
+
+    assert not follower.refresh()
+    assert slot.loaded == (2,)
+    assert oldest() is None
 
 
 def test_new_names_are_shown_without_a_new_version(bench, follower, slot):

@@ -1,0 +1,1 @@
+"""The README's pictures: `make figures` draws and photographs them anew."""
