@@ -18,7 +18,7 @@ PEERS := .venv-peers
 SOURCES := $(wildcard zstci service migrations tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench paper clean $(VENV)
+.PHONY: help serve test check bench paper figures clean $(VENV)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ bench: $(READY) $(PEERS)/.ready ## Measure learning, growth and serving beside i
 
 paper: $(READY) ## Reproduce the paper's tables (DATASET=digits|cifar100|cub, ARGS='--seed 1993')
 	$(BIN)/zstci reproduce $(DATASET) $(ARGS)
+
+figures: $(READY) ## Draw and photograph the README's pictures anew (the photograph needs Debian's chromium)
+	$(BIN)/python -m tests.figures.data_paths
+	$(BIN)/python -m tests.figures.screenshot
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
