@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -13,7 +13,7 @@ from service.api.dependencies import CurrentParts
 from service.bootstrap import Parts
 from service.errors import ServiceError
 
-__all__ = ["BATCH_SIZE", "REQUEST_SECONDS", "router"]
+__all__ = ["BATCH_SIZE", "REFUSED", "REQUEST_SECONDS", "router"]
 
 _QUERIES = CollectorRegistry()
 REQUEST_SECONDS = Histogram(
@@ -25,6 +25,9 @@ REQUEST_SECONDS = Histogram(
 )
 BATCH_SIZE = Histogram(
     "zstci_batch_size", "Images in a query", buckets=(1, 2, 4, 8, 16, 32, 64, 128), registry=_QUERIES
+)
+REFUSED = Counter(
+    "zstci_refused", "Requests that were not let in, by the code they were told", ["code"], registry=_QUERIES
 )
 
 router = APIRouter(tags=["health"])

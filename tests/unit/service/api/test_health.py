@@ -1,5 +1,4 @@
 import pytest
-from starlette.testclient import TestClient
 
 from service.app import create_app
 
@@ -35,7 +34,7 @@ def test_alive_but_not_ready_without_a_version(empty_client):
 def cut_off(settings):
     """A service whose database does not answer: nobody listens on port 1."""
     unreachable = settings.model_copy(update={"database_url": "postgresql://127.0.0.1:1/nobody"})
-    with TestClient(create_app(unreachable), raise_server_exceptions=False) as client:
+    with local_client(create_app(unreachable), raise_server_exceptions=False) as client:
         yield client
 
 
