@@ -27,7 +27,6 @@ ZstciError
     ├── ForeignHost            a name that is not this machine's, where no key is needed
     ├── ForeignOrigin          another web page, where no key is needed
     ├── RateLimited            more requests than a key may send; comes with Retry-After
-    ├── KeysUnknown            the keys could not be read since the start
     ├── UnknownKey
     ├── KeyRevoked             a key that cannot come back
     ├── NoKeys                 a service that others could reach, and nobody has a key
@@ -82,7 +81,6 @@ __all__ = [
     "InvalidOption",
     "InvalidPrecondition",
     "KeyRevoked",
-    "KeysUnknown",
     "LastClass",
     "NameTaken",
     "NoClassesYet",
@@ -237,11 +235,6 @@ class ForeignOrigin(ServiceError):
 
 class RateLimited(ServiceError):
     code, status, title = "rate_limited", 429, "Too many requests"
-
-
-class KeysUnknown(ServiceError):
-    code, status, title = "keys_unknown", 503, "The keys cannot be read"
-    retry_after = 5
 
 
 class UnknownKey(ServiceError):

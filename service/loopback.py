@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 __all__ = ["host_of", "is_loopback"]
 
@@ -17,7 +17,8 @@ def is_loopback(host: str) -> bool:
         address = ip_address(host)
     except ValueError:
         return False
-    return address.is_loopback or bool(getattr(address, "ipv4_mapped", None) and address.ipv4_mapped.is_loopback)
+    inside = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (inside or address).is_loopback
 
 
 def host_of(authority: str) -> str:

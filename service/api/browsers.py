@@ -1,5 +1,5 @@
-"""A service that needs no key must not be driven by a web page: whoever sits at this machine is let in, and their browser
-would ask for every page that it shows."""
+"""A service that needs no key must not be driven by a web page: whoever sits at this machine is let in, and so would be
+everything that their browser shows."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api.problems import MEDIA_TYPE, Problem, problems
 from service.api.request_id import HEADER
 from service.api.scopes import needed
-from service.errors import KeysUnknown
+from service.errors import DatabaseUnreachable
 
 __all__ = ["document"]
 
@@ -34,7 +34,7 @@ def _truthful(app: FastAPI) -> dict[str, Any]:
     schema, parts = _cached(app), app.state.parts
     try:
         required = not parts.settings.insecure and parts.keyring.required
-    except KeysUnknown:
+    except DatabaseUnreachable:
         required = True
     if required:
         return schema

@@ -47,7 +47,7 @@ def needed(method: str, path: str) -> Scope | None:
 
 
 def check_all_are_listed(routes: Iterable[BaseRoute]) -> None:
-    calls = {(method, route.path) for route in routes if isinstance(route, APIRoute) for method in route.methods}
+    calls = {(method, route.path) for route in routes if isinstance(route, APIRoute) for method in route.methods or ()}
     missing = sorted(calls - set(NEEDED))
     if missing:
         raise LookupError(f"{missing}: say in service/api/scopes.py which scope a call needs")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Event, Thread
 
 from service.domain import Caller, StoredKey
-from service.errors import KeysUnknown
+from service.errors import DatabaseUnreachable
 from service.storage.keys import KeyStore
 from service.storage.times import now
 from service.tokens import digest, id_of
@@ -47,7 +47,7 @@ class Keyring:
         if self._environment is not None:
             return True
         if self._known is None:
-            raise KeysUnknown("the database has not answered since the start, so nobody can be let in; try again")
+            raise DatabaseUnreachable("the keys could not be read since the start, so nobody can be let in; try again")
         return self._known.any
 
     def find(self, token: str) -> Caller | None:
