@@ -1,7 +1,5 @@
 """Every change leaves an entry that says who, what, when and with which request."""
 
-import pytest
-
 from service.errors import DatabaseUnreachable
 from tests.unit.service.api.sending import send
 from tests.unit.service.api.surface import refused
@@ -70,7 +68,7 @@ def test_the_log_is_read_in_pages(client):
 
 def test_where_no_entry_can_be_written_nothing_is_changed(client, parts, monkeypatch):
     def away(*_):
-        raise DatabaseUnreachable("away")
+        raise DatabaseUnreachable("it is away")
 
     with monkeypatch.context() as patched:
         patched.setattr(parts.audit_log, "begin", away)
@@ -79,10 +77,9 @@ def test_where_no_entry_can_be_written_nothing_is_changed(client, parts, monkeyp
     assert client.get("/v1/classes/digit-0").json()["name"] == "digit-0"
 
 
-@pytest.mark.usefixtures("client")
 def test_what_was_done_stays_done_if_its_entry_cannot_be_ended(client, parts, monkeypatch, caplog):
     def away(*_):
-        raise DatabaseUnreachable("away")
+        raise DatabaseUnreachable("it is away")
 
     with monkeypatch.context() as patched:
         patched.setattr(parts.audit_log, "end", away)

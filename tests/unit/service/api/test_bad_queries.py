@@ -120,7 +120,13 @@ def test_a_connection_that_ends_within_the_body_is_no_accident_of_ours(client, c
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/v1/classify", "query_string": b"", "headers": []}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/classify",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
     asyncio.run(client.app(scope, receive, send))
 
     assert sent[0]["status"] == 400

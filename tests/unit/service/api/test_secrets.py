@@ -25,7 +25,7 @@ def calls(client):
     images = [picture(7, number) for number in range(3)]
     forms = [
         ("POST", "/v1/classify", {"content": images[0]}),
-        ("POST", "/v1/classify", {"content": images[0][:-20]}),
+        ("POST", "/v1/classify", {"content": images[0][:60]}),
         ("POST", "/v1/search", {"files": {"files": images[1]}}),
         ("POST", "/v1/updates", {"files": packed(digits(7, 8))}),
         ("POST", "/v1/updates", {"files": packed({"digit-9/0.png": images[2][:-30]})}),
@@ -61,7 +61,7 @@ def test_no_key_and_no_image_is_logged_or_repeated(client, parts, make_key, capl
     lines = [_KeyValues("%(message)s").format(record) for record in caplog.records]
     text = "\n".join([*lines, *(record.getMessage() for record in caplog.records), *caplog.text.splitlines()])
     assert {response.status_code for response in said} >= {200, 401, 404, 422}
-    assert any("RuntimeError" in line for line in lines), "the log was looked at"
+    assert len(lines) >= len(said), "the log was looked at"
     for response in said:
         assert secret not in response.text + str(response.headers)
         text += response.text
