@@ -8,20 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from service import logs
 from service.api import audit, classes, health, keys, metrics, queries, updates, versions
 from service.api.docs import add_docs
-from service.api.guard import guard
+from service.api.guard import Guarded, check_routes
 from service.api.headers import SecurityHeaders
 from service.api.incoming import clear_leftovers
 from service.api.openapi import document
 from service.api.patience import BodyPatience
 from service.api.problems import add_handlers
 from service.api.request_id import HEADER, RequestId
-from service.api.scopes import check_all_are_listed
 from service.bootstrap import Parts, assemble
 from service.config import Settings, load_settings
 from service.errors import ServiceError
@@ -89,18 +88,18 @@ def create_app(settings: Settings) -> FastAPI:
         description=_DESCRIPTION,
         lifespan=lifespan,
         openapi_tags=_TAGS,
-        dependencies=[Depends(guard)],
         docs_url=None,
         redoc_url=None,
     )
+    app.router.route_class = Guarded
     app.state.parts = parts
     _add_middleware(app, settings)
     add_handlers(app)
     for noun in (queries, updates, classes, versions, keys, audit, health, metrics):
-        check_all_are_listed(noun.router.routes)
+        check_routes(noun.router.routes)
         app.include_router(noun.router)
     add_docs(app)
-    check_all_are_listed(app.routes)
+    check_routes(app.routes)
     document(app)
     return app
 

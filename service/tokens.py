@@ -28,9 +28,8 @@ def digest(token: str) -> str:
 
 
 def id_of(token: str) -> str:
-    """Empty for what is no key of ours."""
-    found = _TOKEN.fullmatch(token)
-    return found[1] if found else ""
+    """Where an id stands, if this is a key of ours; whether it is, only the digest tells."""
+    return token[6:18]
 
 
 def redacted(text: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from service.api.dependencies import CurrentParts
+from service.api.guard import Guarded
 from service.api.key_schemas import AuditItem, AuditPage
 from service.api.pages import Cursor, Limit
 from service.api.problems import problems
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/audit", tags=["keys"])
+router = APIRouter(prefix="/v1/audit", tags=["keys"], route_class=Guarded)
 
 
 # Not async: it asks the database, so it belongs in a thread.

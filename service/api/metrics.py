@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from service.api.dependencies import CurrentParts
+from service.api.guard import Guarded
+from service.api.refusals import REFUSALS
 from service.bootstrap import Parts
 from service.errors import ServiceError
 
-__all__ = ["BATCH_SIZE", "REFUSED", "REQUEST_SECONDS", "router"]
+__all__ = ["BATCH_SIZE", "REQUEST_SECONDS", "router"]
 
 _QUERIES = CollectorRegistry()
 REQUEST_SECONDS = Histogram(
@@ -26,11 +28,8 @@ REQUEST_SECONDS = Histogram(
 BATCH_SIZE = Histogram(
     "zstci_batch_size", "Images in a query", buckets=(1, 2, 4, 8, 16, 32, 64, 128), registry=_QUERIES
 )
-REFUSED = Counter(
-    "zstci_refused", "Requests that were not let in, by the code they were told", ["code"], registry=_QUERIES
-)
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=Guarded)
 
 
 @router.get(
@@ -43,7 +42,8 @@ def metrics(parts: CurrentParts) -> Response:
     """In Prometheus' text format. Queries are those of this process; updates are those of the whole service."""
     registry = CollectorRegistry()
     registry.register(_State(parts))
-    return Response(generate_latest(_QUERIES) + generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    text = b"".join(map(generate_latest, (_QUERIES, REFUSALS, registry)))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 class _State(Collector):

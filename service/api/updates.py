@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.dependencies import CurrentParts
-from service.api.guard import CurrentActor
+from service.api.guard import CurrentActor, Guarded
 from service.api.incoming import incoming
 from service.api.pages import Cursor, Limit
 from service.api.problems import problems
@@ -25,7 +25,7 @@ from service.usecases.submit_update import Preview, Submitted
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/updates", tags=["updates"])
+router = APIRouter(prefix="/v1/updates", tags=["updates"], route_class=Guarded)
 
 UpdateId = Annotated[str, Path(max_length=64, description="`id` of the update")]
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from service.api.dependencies import CurrentParts
-from service.api.guard import CurrentActor
+from service.api.guard import CurrentActor, Guarded
 from service.api.pages import Cursor, Limit
 from service.api.preconditions import IfMatch, expected_version
 from service.api.problems import problems
@@ -15,7 +15,7 @@ from service.api.schemas import VersionEntry, VersionPage, version_entry
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/versions", tags=["versions"])
+router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=Guarded)
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
 _ETAG: dict[str, Any] = {

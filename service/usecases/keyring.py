@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import hmac
 import logging
+import math
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from threading import Event, Thread
 
 from service.domain import Caller, StoredKey
 from service.errors import DatabaseUnreachable
 from service.storage.keys import KeyStore
-from service.storage.times import now
+from service.storage.times import as_text
 from service.tokens import digest, id_of
 
 __all__ = ["Keyring"]
@@ -24,10 +27,27 @@ _ENVIRONMENT = Caller("environment", "environment", "admin")
 
 
 @dataclass(frozen=True)
+class _Entry:
+    """A key, made ready to be compared with: times are seconds since 1970."""
+
+    caller: Caller
+    digest: str
+    end: float
+    previous_digest: str
+    previous_end: float
+
+    @classmethod
+    def of(cls, stored: StoredKey) -> _Entry:
+        caller = Caller(stored.key.id, stored.key.name, stored.key.scope)
+        end, before = _seconds(stored.key.expires_at, math.inf), _seconds(stored.previous_until, -math.inf)
+        return cls(caller, stored.digest, end, stored.previous_digest or "", before)
+
+
+@dataclass(frozen=True)
 class _Known:
     """What was last read. One reference, so that a request never sees half of it."""
 
-    keys: dict[str, tuple[StoredKey, Caller]]
+    keys: dict[str, _Entry]
     any: bool  # whether there is or ever was a key
 
 
@@ -36,7 +56,7 @@ class Keyring:
         self._store, self._poll_seconds = store, min(poll_seconds, _LONGEST_POLL)
         self._environment = digest(admin_key) if admin_key else None
         self._known: _Known | None = None
-        self._used: dict[str, str] = {}
+        self._used: dict[str, float] = {}
         self._stop = Event()
         self._thread = Thread(target=self._follow, daemon=True, name="keys")
 
@@ -55,28 +75,26 @@ class Keyring:
         given = digest(token)
         if self._environment is not None and hmac.compare_digest(given, self._environment):
             return _ENVIRONMENT
-        if self._known is None:
+        key_id, moment = id_of(token), time.time()
+        entry = self._known.keys.get(key_id) if self._known is not None else None
+        if entry is None:
             return None
-        stored, caller = self._known.keys.get(id_of(token), (None, None))
-        if stored is None or caller is None:
+        good = hmac.compare_digest(given, entry.digest)
+        before = hmac.compare_digest(given, entry.previous_digest) and moment < entry.previous_end
+        if not (good or before) or moment >= entry.end:
             return None
-        moment = now()
-        good = hmac.compare_digest(given, stored.digest)
-        before = hmac.compare_digest(given, stored.previous_digest or "") and moment < (stored.previous_until or "")
-        if not (good or before) or not _lives(stored, moment):
-            return None
-        self._used[stored.key.id] = moment
-        return caller
+        self._used[key_id] = moment
+        return entry.caller
 
     def still_good(self, key_id: str | None) -> bool:
         """For what goes on for hours after it was let in."""
         if key_id is None or key_id == _ENVIRONMENT.key_id or self._known is None:
             return True
-        stored, _ = self._known.keys.get(key_id, (None, None))
-        return stored is not None and _lives(stored, now())
+        entry = self._known.keys.get(key_id)
+        return entry is not None and time.time() < entry.end
 
     def refresh(self) -> None:
-        keys = {stored.key.id: (stored, _caller(stored)) for stored in self._store.good()}
+        keys = {stored.key.id: _Entry.of(stored) for stored in self._store.good()}
         self._known = _Known(keys, bool(keys) or self._store.any())
 
     def note_used(self) -> None:
@@ -85,7 +103,7 @@ class Keyring:
         if not used:
             return
         try:
-            self._store.note_used(used)
+            self._store.note_used({key: as_text(datetime.fromtimestamp(at, UTC)) for key, at in used.items()})
         except Exception:
             self._used = used | self._used
             raise
@@ -120,9 +138,5 @@ class Keyring:
                 return
 
 
-def _caller(stored: StoredKey) -> Caller:
-    return Caller(stored.key.id, stored.key.name, stored.key.scope)
-
-
-def _lives(stored: StoredKey, moment: str) -> bool:
-    return stored.key.expires_at is None or moment < stored.key.expires_at
+def _seconds(text: str | None, otherwise: float) -> float:
+    return otherwise if text is None else datetime.fromisoformat(text).timestamp()

@@ -13,7 +13,8 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from service.api.scopes import check_all_are_listed, needed
+from service.api.guard import Guarded, check_routes
+from service.api.scopes import needed
 from service.app import create_app
 from service.config import Settings
 from service.domain import SCOPES, Actor
@@ -113,12 +114,20 @@ def test_there_is_nothing_to_ask_beside_these_calls_and_the_description():
 
 
 def test_a_call_that_nobody_gave_a_scope_needs_the_highest_and_keeps_the_app_from_starting():
-    router = APIRouter()
+    router = APIRouter(route_class=Guarded)
     router.add_api_route("/v1/new", lambda: None, methods=["POST"])
 
     assert needed("POST", "/v1/new") == "admin"
     with pytest.raises(LookupError, match=r"/v1/new.*service/api/scopes\.py"):
-        check_all_are_listed(router.routes)
+        check_routes(router.routes)
+
+
+def test_a_call_without_the_guard_keeps_the_app_from_starting():
+    router = APIRouter()
+    router.add_api_route("/healthz", lambda: None)
+
+    with pytest.raises(TypeError, match="route_class=Guarded"):
+        check_routes(router.routes)
 
 
 def test_the_description_says_what_each_call_needs(service, keys):
