@@ -71,9 +71,9 @@ def test_the_whole_way_with_keys(service: Service) -> None:
         ("key_created", "command line"),
     ]
     assert done[1]["key_id"] == admin_id
-    environment = {"ZSTCI_URL": str(api.http.base_url), "ZSTCI_KEY": admin["Authorization"].removeprefix("Bearer ")}
-    assert "update_submitted" in service.run("audit", **environment)[0]
-    assert "a key is needed" in service.run("audit", code=2, ZSTCI_URL=environment["ZSTCI_URL"])[1]
+    url, key = str(api.http.base_url), admin["Authorization"].removeprefix("Bearer ")
+    assert "update_submitted" in service.run("audit", ZSTCI_URL=url, ZSTCI_KEY=key)[0]
+    assert "a key is needed" in service.run("audit", code=2, ZSTCI_URL=url)[1]
     for headers in (admin, query):
         assert headers["Authorization"].rpartition("_")[2] not in api.log.read_text()
 

@@ -1,10 +1,12 @@
 """Who is let in, and who is not."""
 
 import time
+from typing import Any
 
 import pytest
 
 from service.app import create_app
+from service.bootstrap import Parts
 from service.domain import Actor
 from service.storage.times import now
 from service.tokens import digest, new_token
@@ -16,6 +18,11 @@ from tests.unit.service.storage.samples import a_key
 
 ACTOR = Actor(None, "test")
 ADMIN_KEY = "k" * 40
+
+
+def parts_of(client: Any) -> Parts:
+    found: Parts = client.app.state.parts
+    return found
 
 
 def ask(client, **headers):
@@ -136,7 +143,7 @@ def test_without_any_key_only_the_machine_itself_is_answered(stranger):
 
 
 def test_with_a_key_it_does_not_matter_from_where_and_under_which_name(stranger):
-    parts = stranger.app.state.parts
+    parts = parts_of(stranger)
     _, token = parts.key_manager.create(ACTOR, "camera", "query")
     parts.keyring.refresh()
 
@@ -147,8 +154,9 @@ def test_with_a_key_it_does_not_matter_from_where_and_under_which_name(stranger)
 def test_an_insecure_service_answers_anybody_but_no_foreign_page(home):
     insecure = home.model_copy(update={"insecure": True})
     with local_client(create_app(insecure), client=("10.1.2.3", 50000)) as client:
-        client.app.state.parts.key_manager.create(ACTOR, "camera", "query")
-        client.app.state.parts.keyring.refresh()
+        parts = parts_of(client)
+        parts.key_manager.create(ACTOR, "camera", "query")
+        parts.keyring.refresh()
         assert ask(client, Host="birds.example").status_code == 200
         assert ask(client, Authorization="Basic of-a-proxy").status_code == 200
         refused(ask(client, Host="birds.example", Origin="https://evil.example"), 403, "foreign_origin")
@@ -227,7 +235,7 @@ def test_pages_that_were_named_may_call_and_no_others(home):
 
 def test_a_key_that_asks_too_much_has_to_wait_and_others_do_not(home):
     with local_client(create_app(home.model_copy(update={"rate_limit": 0.01, "rate_burst": 2}))) as client:
-        parts = client.app.state.parts
+        parts = parts_of(client)
         tokens = [parts.key_manager.create(ACTOR, name, "query")[1] for name in ("camera", "robot")]
         parts.keyring.refresh()
         busy, calm = ({"Authorization": f"Bearer {token}"} for token in tokens)
