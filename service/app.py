@@ -9,15 +9,18 @@ from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from service import logs
-from service.api import classes, health, metrics, queries, updates, versions
+from service.api import audit, classes, health, keys, metrics, queries, updates, versions
 from service.api.docs import add_docs
+from service.api.guard import Guarded, check_routes
+from service.api.headers import SecurityHeaders
 from service.api.incoming import clear_leftovers
 from service.api.openapi import document
 from service.api.patience import BodyPatience
 from service.api.problems import add_handlers
-from service.api.request_id import RequestId
+from service.api.request_id import HEADER, RequestId
 from service.bootstrap import Parts, assemble
 from service.config import Settings, load_settings
 from service.errors import ServiceError
@@ -43,12 +46,16 @@ image.
 4. **Roll back** with `POST /v1/versions/{number}/activate`.
 
 Errors are `application/problem+json` (RFC 9457). Rely on `code`; the sentences may change.
+
+**Keys**: none is needed on the machine itself until there is one (`zstci keys create NAME --scope admin`); from then on
+send it as `Authorization: Bearer KEY`. Scopes: query < update < admin.
 """
 _TAGS = [
     {"name": "queries", "description": "Ask about images."},
     {"name": "updates", "description": "Add classes, watch and cancel."},
     {"name": "classes", "description": "What is known."},
     {"name": "versions", "description": "What was known when, and which version answers."},
+    {"name": "keys", "description": "Who may ask, and who changed what."},
     {"name": "health", "description": "For probes and monitoring."},
 ]
 
@@ -66,6 +73,8 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         clear_leftovers(settings)
         await _refresh(parts)
+        await _read_keys(parts)
+        parts.keyring.start()
         following = asyncio.create_task(_follow(parts))
         yield
         following.cancel()
@@ -82,15 +91,32 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.router.route_class = Guarded
     app.state.parts = parts
-    app.add_middleware(BodyPatience, seconds=settings.body_seconds)
-    app.add_middleware(RequestId)
+    _add_middleware(app, settings)
     add_handlers(app)
-    for noun in (queries, updates, classes, versions, health, metrics):
+    for noun in (queries, updates, classes, versions, keys, audit, health, metrics):
+        check_routes(noun.router.routes)
         app.include_router(noun.router)
     add_docs(app)
+    check_routes(app.routes)
     document(app)
     return app
+
+
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """The last one is the outermost."""
+    app.add_middleware(BodyPatience, seconds=settings.body_seconds)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Last-Event-ID", HEADER],
+            expose_headers=["ETag", "Location", "Retry-After", "X-Model-Version", HEADER],
+        )
+    app.add_middleware(RequestId)
+    app.add_middleware(SecurityHeaders)
 
 
 async def _follow(parts: Parts) -> None:
@@ -114,3 +140,11 @@ async def _refresh(parts: Parts, noted: str = "") -> str:
     if noted:
         logger.info("Active version read again", extra={"action": "active_read_again"})
     return ""
+
+
+async def _read_keys(parts: Parts) -> None:
+    """Without them nobody is let in who needs one; the keyring's own thread tries again."""
+    try:
+        await asyncio.to_thread(parts.keyring.refresh)
+    except ServiceError as error:
+        logger.warning("Keys not read", extra={"action": "keys_not_read", "reason": str(error)})

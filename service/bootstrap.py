@@ -10,13 +10,19 @@ from service.config import Settings
 from service.serving.live import ModelSlot
 from service.serving.pool import Gate, make_pool
 from service.storage.artifacts import Artifacts, artifacts_url
+from service.storage.audit import AuditStore
 from service.storage.database import Database, database_url
 from service.storage.jobs import Jobs
+from service.storage.keys import KeyStore
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
+from service.usecases.audit import Audit
 from service.usecases.change_classes import ClassChanger
 from service.usecases.follow import Follower
+from service.usecases.keyring import Keyring
+from service.usecases.manage_keys import KeyManager
 from service.usecases.purge import Purger
+from service.usecases.rates import Rates
 from service.usecases.submit_update import Submitter
 
 __all__ = ["Parts", "assemble", "storage"]
@@ -37,12 +43,19 @@ class Parts:
     submitter: Submitter
     changer: ClassChanger
     purger: Purger
+    audit_log: AuditStore
+    audit: Audit
+    keys: KeyStore
+    keyring: Keyring
+    key_manager: KeyManager
+    rates: Rates
     pool: ThreadPoolExecutor
     gate: Gate
     uploads: Gate
     stopping: threading.Event  # set when the process was asked to end: streams must not hold it up
 
     def close(self) -> None:
+        self.keyring.close()
         self.pool.shutdown()
         self.jobs.close()
         self.database.close()
@@ -51,6 +64,8 @@ class Parts:
 def assemble(settings: Settings) -> Parts:
     database, artifacts = storage(settings)
     updates, versions, jobs, slot = UpdateStore(database), VersionStore(database), Jobs(settings), ModelSlot()
+    audit_log, keys = AuditStore(database), KeyStore(database)
+    audit = Audit(audit_log)
     return Parts(
         settings,
         database,
@@ -63,6 +78,12 @@ def assemble(settings: Settings) -> Parts:
         Submitter(updates, versions, artifacts, jobs, settings),
         ClassChanger(updates, versions, artifacts, settings),
         Purger(updates, versions, artifacts, settings),
+        audit_log,
+        audit,
+        keys,
+        Keyring(keys, settings.admin_key, settings.poll_seconds),
+        KeyManager(keys, audit),
+        Rates(settings.rate_limit, settings.rate_burst),
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
         Gate(settings.max_uploads, "uploads"),

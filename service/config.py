@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from zstci.errors import InvalidConfig
@@ -14,6 +15,7 @@ __all__ = ["Settings", "load_settings"]
 
 PREFIX = "ZSTCI_"
 _MEBIBYTE = 2**20
+_SHORTEST_KEY = 32
 
 
 class Settings(BaseSettings):
@@ -25,6 +27,18 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="Address that the API listens on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port that the API listens on; 0: a free one")
     url: str = Field(default="http://127.0.0.1:8000", description="The service that commands such as `zstci add` ask")
+    # repr=False: secrets, which are shown nowhere.
+    key: str = Field(default="", repr=False, description="The key that such commands send")
+    admin_key: str = Field(
+        default="", repr=False, description="A key of scope admin, at least 32 characters, that is stored nowhere"
+    )
+    insecure: bool = Field(default=False, description="Answer anybody, without keys, on any address")
+    open_metrics: bool = Field(default=False, description="Answer `/metrics` without a key")
+    cors_origins: str = Field(
+        default="", description="Web pages of others that may call, such as https://a.example,https://b.example"
+    )
+    rate_limit: float = Field(default=0.0, ge=0, description="Requests a second of one key, in each process; 0: any")
+    rate_burst: int = Field(default=20, gt=0, description="Requests of one key at once, before that limit holds")
     max_image_bytes: int = Field(default=20 * _MEBIBYTE, gt=0, description="Largest single image, in bytes")
     # Pillow refuses anything above about 179 million pixels by itself.
     max_pixels: int = Field(default=50_000_000, gt=0, le=178_000_000, description="Most pixels of a single image")
@@ -56,6 +70,25 @@ class Settings(BaseSettings):
     worker_id: str = Field(default="worker-1", description="Name of a worker; each of several needs its own")
     default_preset: str = Field(default="default", description="Preset of the first update, unless it names one")
 
+    @field_validator("admin_key")
+    @classmethod
+    def _hard_to_guess(cls, key: str) -> str:
+        if key and (len(key) < _SHORTEST_KEY or not all("!" <= letter <= "~" for letter in key)):
+            raise ValueError(f"needs at least {_SHORTEST_KEY} characters, of ASCII and without spaces")
+        return key
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins_by_name(cls, origins: str) -> str:
+        for origin in filter(None, origins.split(",")):
+            if not re.fullmatch(r"https?://[^/*\s]+", origin.strip()):
+                raise ValueError("needs origins by name, such as https://a.example,https://b.example")
+        return origins
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return tuple(origin.strip() for origin in self.cors_origins.split(",") if origin.strip())
+
 
 def load_settings() -> Settings:
     """The environment's settings; a value that cannot work is named instead of traced."""
@@ -63,7 +96,13 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         problems = [
-            f"{PREFIX}{'.'.join(map(str, problem['loc'])).upper()}={problem['input']!r}: {problem['msg']}"
+            f"{PREFIX}{name.upper()}={problem['input'] if _may_be_shown(name) else '...'!r}: {problem['msg']}"
             for problem in error.errors()
+            for name in [".".join(map(str, problem["loc"]))]
         ]
-        raise InvalidConfig("; ".join(problems)) from error
+        # Not `from error`: a trace would show what was given, and that may be a secret.
+        raise InvalidConfig("; ".join(problems)) from None
+
+
+def _may_be_shown(name: str) -> bool:
+    return name not in Settings.model_fields or Settings.model_fields[name].repr

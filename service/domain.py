@@ -6,17 +6,24 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 __all__ = [
+    "SCOPES",
     "Active",
+    "Actor",
     "Answer",
+    "AuditEntry",
+    "Caller",
     "Event",
     "EventKind",
     "Facts",
     "Failure",
+    "Key",
     "Prediction",
     "RejectedImage",
     "Report",
+    "Scope",
     "Stage",
     "State",
+    "StoredKey",
     "Update",
     "UpdateOptions",
     "Upload",
@@ -39,6 +46,8 @@ Stage = Literal[
 ]
 EventKind = Literal["state", "progress", "metric", "done"]
 VersionKind = Literal["update", "instant", "delete"]  # what made it: an update, its instant part, the end of a class
+Scope = Literal["query", "update", "admin"]
+SCOPES: tuple[Scope, ...] = ("query", "update", "admin")  # each may do what those before it may
 ENDED: tuple[State, ...] = ("succeeded", "failed", "cancelled")
 
 
@@ -194,3 +203,57 @@ class Answer:
 
     predictions: tuple[Prediction, ...]
     margin: float | None  # None where there is only one class
+
+
+@dataclass(frozen=True)
+class Key:
+    """What may be told about a key: all but the key."""
+
+    id: str
+    name: str
+    scope: Scope
+    created_at: str
+    expires_at: str | None = None
+    rotated_at: str | None = None
+    revoked_at: str | None = None
+    last_used_at: str | None = None  # to a few seconds
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """As it is at rest: digests alone. After a rotation the previous secret may be good for a while."""
+
+    key: Key
+    digest: str
+    previous_digest: str | None = None
+    previous_until: str | None = None
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks. Without an id: somebody who needs no key here."""
+
+    key_id: str | None
+    name: str
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who changes something, and with which request."""
+
+    key_id: str | None
+    name: str
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    id: int
+    at: str
+    key_id: str | None
+    actor: str
+    action: str
+    object: str
+    request_id: str | None
+    outcome: str  # done, the code of what refused it, or begun: then its process died in the middle

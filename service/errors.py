@@ -22,6 +22,14 @@ ZstciError
     │   ├── DuplicateImage     the same name twice
     │   ├── BadClassName       a name that cannot be shown safely
     │   └── RejectedImages     images that cannot be used, each with its reason
+    ├── Unauthenticated        no key, or none that is good
+    ├── NotAllowed             a key of a lower scope
+    ├── ForeignHost            a name that is not this machine's, where no key is needed
+    ├── ForeignOrigin          another web page, where no key is needed
+    ├── RateLimited            more requests than a key may send; comes with Retry-After
+    ├── UnknownKey
+    ├── KeyRevoked             a key that cannot come back
+    ├── NoKeys                 a service that others could reach, and nobody has a key
     ├── InvalidPrecondition    an If-Match that is no version
     ├── IdempotencyMismatch    a key that was used for something else
     ├── VersionChanged         somebody else was faster
@@ -65,15 +73,21 @@ __all__ = [
     "DatabaseUnreachable",
     "DuplicateImage",
     "EmptyImage",
+    "ForeignHost",
+    "ForeignOrigin",
     "IdempotencyMismatch",
     "ImageTooLarge",
     "InvalidForm",
     "InvalidOption",
     "InvalidPrecondition",
+    "KeyRevoked",
     "LastClass",
     "NameTaken",
     "NoClassesYet",
+    "NoKeys",
+    "NotAllowed",
     "NotAnImage",
+    "RateLimited",
     "RejectedImages",
     "ServiceError",
     "ServiceUnreachable",
@@ -84,7 +98,9 @@ __all__ = [
     "TooManyImages",
     "TooManyPixels",
     "TooSlow",
+    "Unauthenticated",
     "UnknownClass",
+    "UnknownKey",
     "UnknownUpdate",
     "UnknownVersion",
     "UnsupportedMediaType",
@@ -199,6 +215,38 @@ class RejectedImages(BadUpload):
             f"{len(self.rejected)} images cannot be used (the first is {first.name}: {first.detail}); mend or remove "
             "them, or send on_bad_image=skip to go on without them. Nothing was kept."
         )
+
+
+class Unauthenticated(ServiceError):
+    code, status, title = "unauthenticated", 401, "A key is needed"
+
+
+class NotAllowed(ServiceError):
+    code, status, title = "not_allowed", 403, "The key does not allow this"
+
+
+class ForeignHost(ServiceError):
+    code, status, title = "foreign_host", 403, "The address is not this machine's own"
+
+
+class ForeignOrigin(ServiceError):
+    code, status, title = "foreign_origin", 403, "Another web page may not do this"
+
+
+class RateLimited(ServiceError):
+    code, status, title = "rate_limited", 429, "Too many requests"
+
+
+class UnknownKey(ServiceError):
+    code, status, title = "unknown_key", 404, "No such key"
+
+
+class KeyRevoked(ServiceError):
+    code, status, title = "key_revoked", 409, "The key was revoked"
+
+
+class NoKeys(ServiceError):
+    code, title = "no_keys", "Others could reach the service, and there is no key"
 
 
 class InvalidPrecondition(ServiceError):

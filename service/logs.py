@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from service.tokens import redacted
+
 __all__ = ["configure"]
 
 _OWN = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
@@ -13,7 +15,8 @@ class _KeyValues(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line, newline, trace = super().format(record).partition("\n")
         extras = [f"{name}={value}" for name, value in vars(record).items() if name not in _OWN]
-        return " ".join([line, *extras]) + newline + trace
+        # Nothing here writes a key on purpose; should a message of foreign making hold one, it is cut.
+        return redacted(" ".join([line, *extras]) + newline + trace)
 
 
 def configure() -> None:

@@ -157,6 +157,7 @@ class Contract:
             ("GET", "/v1/versions", self._versions),
             ("GET", "/v1/versions/{n:int}", self._version),
             ("POST", "/v1/versions/{n:int}/activate", self._activate),
+            ("GET", "/v1/audit", self._audit),
             ("GET", "/readyz", self._ready),
         ]
         return Starlette(routes=[Route(path, self._scripted(call), methods=[verb]) for verb, path, call in routes])
@@ -260,6 +261,13 @@ class Contract:
             return problem(412, "version_changed", f"version {self.active} is active by now")
         self.active = request.path_params["n"]
         return await self._version(request)
+
+    async def _audit(self, request: Request) -> Response:
+        """One on a page."""
+        start = int(request.query_params.get("cursor", 0))
+        entry = {"id": 3 - start, "at": "2026-11-18T03:00:00.000000Z", "key_id": "0123456789ab", "actor": "camera 7"}
+        entry |= {"action": "class_renamed", "object": "digit-0", "request_id": "r1", "outcome": "done"}
+        return JSONResponse({"data": [entry], "next_cursor": str(start + 1) if start < 2 else None})
 
     async def _ready(self, request: Request) -> Response:
         return JSONResponse({"status": "ready", "version": self.active, "classes": 2})

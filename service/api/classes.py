@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from service.api.dependencies import MODEL_VERSION, CurrentModel, CurrentParts
+from service.api.guard import CurrentActor
 from service.api.pages import Cursor, Limit, page
 from service.api.preconditions import IfMatch, expected_version
 from service.api.problems import problems
@@ -37,10 +38,11 @@ async def get_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId) 
 
 # Not async from here on: these work with the database and with files, so they belong in a thread.
 @router.patch("/{class_id}", summary="Rename a class", responses=problems(400, 404, 408, 409, 413, 422, 503))
-def rename_class(parts: CurrentParts, class_id: ClassId, change: ClassName) -> ClassEntry:
+def rename_class(parts: CurrentParts, actor: CurrentActor, class_id: ClassId, change: ClassName) -> ClassEntry:
     """The id stays. The new name is shown in every version; other API processes show it within their poll interval. A
     class that only older versions have can be renamed as well; its numbers are 0 then."""
-    parts.changer.rename(class_id, change.name)
+    with parts.audit.change(actor, "class_renamed", class_id):
+        parts.changer.rename(class_id, change.name)
     _follow_at_once(parts)
     if class_id not in parts.slot.current.ids:
         return ClassEntry(id=class_id, name=parts.slot.name_of(class_id), images=0, hops=0)
@@ -48,10 +50,12 @@ def rename_class(parts: CurrentParts, class_id: ClassId, change: ClassName) -> C
 
 
 @router.delete("/{class_id}", summary="Delete a class", responses=problems(400, 404, 409, 412, 503, 507))
-def delete_class(parts: CurrentParts, class_id: ClassId, if_match: IfMatch = None) -> VersionEntry:
+def delete_class(parts: CurrentParts, actor: CurrentActor, class_id: ClassId, if_match: IfMatch = None) -> VersionEntry:
     """Makes a new version without the class and answers from it at once. The version before stays, so this can be
     rolled back."""
-    version = parts.changer.delete(class_id, expected_version(if_match))
+    expected = expected_version(if_match)
+    with parts.audit.change(actor, "class_deleted", class_id):
+        version = parts.changer.delete(class_id, expected)
     _follow_at_once(parts)
     return version_entry(version, version.number)
 

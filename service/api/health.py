@@ -5,11 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from service.api.dependencies import MODEL_VERSION, CurrentParts
+from service.api.guard import Guarded
 from service.api.schemas import Check, Health, Ready
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=Guarded)
 
 
 @router.get("/healthz", summary="Alive")

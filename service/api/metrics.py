@@ -10,6 +10,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from service.api.dependencies import CurrentParts
+from service.api.guard import Guarded
+from service.api.refusals import REFUSALS
 from service.bootstrap import Parts
 from service.errors import ServiceError
 
@@ -27,7 +29,7 @@ BATCH_SIZE = Histogram(
     "zstci_batch_size", "Images in a query", buckets=(1, 2, 4, 8, 16, 32, 64, 128), registry=_QUERIES
 )
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=Guarded)
 
 
 @router.get(
@@ -40,7 +42,8 @@ def metrics(parts: CurrentParts) -> Response:
     """In Prometheus' text format. Queries are those of this process; updates are those of the whole service."""
     registry = CollectorRegistry()
     registry.register(_State(parts))
-    return Response(generate_latest(_QUERIES) + generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    text = b"".join(map(generate_latest, (_QUERIES, REFUSALS, registry)))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 class _State(Collector):

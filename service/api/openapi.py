@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 from fastapi import FastAPI
@@ -10,12 +11,38 @@ from fastapi.openapi.utils import get_openapi
 
 from service.api.problems import MEDIA_TYPE, Problem, problems
 from service.api.request_id import HEADER
+from service.api.scopes import needed
+from service.errors import DatabaseUnreachable
 
 __all__ = ["document"]
 
 
+_SCHEME = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A key, made with `zstci keys create` or POST /v1/keys. On the machine itself none is needed until "
+    "there is one.",
+}
+
+
 def document(app: FastAPI) -> None:
-    app.openapi = lambda: _cached(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _truthful(app)  # type: ignore[method-assign]
+
+
+def _truthful(app: FastAPI) -> dict[str, Any]:
+    """As long as no key is needed, the description says so."""
+    schema, parts = _cached(app), app.state.parts
+    try:
+        required = not parts.settings.insecure and parts.keyring.required
+    except DatabaseUnreachable:
+        required = True
+    if required:
+        return schema
+    optional = deepcopy(schema)
+    for _, _, operation in _operations(optional):
+        if "security" in operation:
+            operation["security"].append({})
+    return optional
 
 
 def _cached(app: FastAPI) -> dict[str, Any]:
@@ -36,8 +63,13 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     components |= problem.pop("$defs") | {"Problem": problem}
-    for operation in _operations(schema):
-        operation["responses"].setdefault("500", problems(500)[500])
+    schema["components"]["securitySchemes"] = {"key": _SCHEME}
+    for method, path, operation in _operations(schema):
+        responses, scope = operation["responses"], needed(method.upper(), path)
+        more = problems(500) if scope is None else problems(401, 403, 429, 500, 503)
+        operation["responses"] = dict(sorted(({str(status): it for status, it in more.items()} | responses).items()))
+        if scope is not None:
+            operation["security"] = [{"key": [scope]}]  # OpenAPI 3.1: what the key must allow
         _complete(operation["responses"].values())
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
@@ -56,6 +88,7 @@ def _complete(responses: Iterable[dict[str, Any]]) -> None:
         }
 
 
-def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in schema["paths"].values():
-        yield from path.values()
+def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation

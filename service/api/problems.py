@@ -12,8 +12,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from service.api.headers import protect
 from service.api.request_id import HEADER
-from service.errors import BadImages, RejectedImages, ServiceError
+from service.errors import BadImages, RejectedImages, ServiceError, Unauthenticated
 from zstci.errors import InvalidConfig, InvalidData, ZstciError
 
 __all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "problems"]
@@ -91,6 +92,8 @@ async def _known(request: Request, error: Exception) -> JSONResponse:
     response = _response(request, status, error.code, title, str(error), faults)
     if isinstance(error, ServiceError) and error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, Unauthenticated):
+        response.headers["WWW-Authenticate"] = 'Bearer realm="zstci"'
     return response
 
 
@@ -132,6 +135,8 @@ def _response(
         request_id=request.state.request_id,
         errors=list(faults),
     )
-    # The answer to an unexpected error is sent outside of our middleware, so the header is set here as well.
+    # The answer to an unexpected error is sent outside of our middleware, so the headers are set here as well.
     headers = {HEADER: problem.request_id}
-    return JSONResponse(problem.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
+    response = JSONResponse(problem.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
+    protect(response.raw_headers, problem.instance)
+    return response

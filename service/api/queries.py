@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
 from service.api.dependencies import MODEL_VERSION
+from service.api.guard import Guarded
 from service.api.images import BODY
 from service.api.metrics import BATCH_SIZE, REQUEST_SECONDS
 from service.api.problems import problems
@@ -27,6 +28,7 @@ __all__ = ["router"]
 router = APIRouter(
     prefix="/v1",
     tags=["queries"],
+    route_class=Guarded,
     responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503)},
 )
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
+from service.api.guard import Guarded, Handler
 from service.api.images import limited
 from service.errors import InvalidForm
 
@@ -17,9 +14,9 @@ __all__ = ["SmallBody"]
 _LIMIT = 2**16
 
 
-class SmallBody(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+class SmallBody(Guarded):
+    def handler_behind_the_guard(self) -> Handler:
+        handle = super().handler_behind_the_guard()
 
         async def read_and_handle(request: Request) -> Response:
             small = limited(request, _LIMIT)

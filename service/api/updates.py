@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.dependencies import CurrentParts
+from service.api.guard import CurrentActor, Guarded
 from service.api.incoming import incoming
 from service.api.pages import Cursor, Limit
 from service.api.problems import problems
@@ -18,13 +19,13 @@ from service.api.update_options import FIELDS, parse_labels, parse_options
 from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
 from service.api.upload_form import Form, receive
 from service.bootstrap import Parts
-from service.domain import Event, State
+from service.domain import Actor, Event, State
 from service.errors import InvalidForm, InvalidOption
 from service.usecases.submit_update import Preview, Submitted
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/updates", tags=["updates"])
+router = APIRouter(prefix="/v1/updates", tags=["updates"], route_class=Guarded)
 
 UpdateId = Annotated[str, Path(max_length=64, description="`id` of the update")]
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
@@ -74,6 +75,7 @@ _POLL_SECONDS = 0.25  # between two looks for new events
 async def create_update(
     request: Request,
     parts: CurrentParts,
+    actor: CurrentActor,
     dry_run: Annotated[bool, Query(description="Check everything, keep nothing")] = False,
     idempotency_key: Annotated[
         str | None,
@@ -94,14 +96,16 @@ async def create_update(
         await asyncio.to_thread(parts.submitter.check_room)
         async with incoming(parts.settings) as folder:
             form = await receive(request, folder / "form", parts.settings)
-            result = await asyncio.to_thread(_take, parts, form, folder / "upload", dry_run, idempotency_key)
+            result = await asyncio.to_thread(_take, parts, actor, form, folder / "upload", dry_run, idempotency_key)
     if isinstance(result, Preview):
         return JSONResponse(_dry_run(result))
     location = str(request.url_for("get_update", update_id=result.update.id).path)
     return JSONResponse(entry(result.update).model_dump(mode="json"), 202, headers={"Location": location})
 
 
-def _take(parts: Parts, form: Form, target: Any, only_check: bool, key: str | None) -> Preview | Submitted:
+def _take(
+    parts: Parts, actor: Actor, form: Form, target: Any, only_check: bool, key: str | None
+) -> Preview | Submitted:
     options = parse_options(form.fields)
     archives = [file for file in form.files if file.field == "archive"]
     files = [file for file in form.files if file.field == "files"]
@@ -115,9 +119,13 @@ def _take(parts: Parts, form: Form, target: Any, only_check: bool, key: str | No
     labels = parse_labels(form.fields)
     if only_check:
         return parts.submitter.preview(archives, files, labels, options, target)
-    return parts.submitter.submit(
-        parts.submitter.preview(archives, files, labels, options, target, key), options, target, key
-    )
+    preview = parts.submitter.preview(archives, files, labels, options, target, key)
+    if preview.earlier is not None:  # the same request again changes nothing
+        return parts.submitter.submit(preview, options, target, key)
+    with parts.audit.change(actor, "update_submitted") as change:
+        submitted = parts.submitter.submit(preview, options, target, key)
+        change.what = submitted.update.id
+    return submitted
 
 
 def _dry_run(preview: Preview) -> dict[str, Any]:
@@ -145,10 +153,11 @@ def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
 
 
 @router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(404, 409, 503))
-def cancel_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
+def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId) -> UpdateEntry:
     """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, and
     the images are deleted."""
-    update = parts.updates.cancel(update_id)
+    with parts.audit.change(actor, "update_cancelled", update_id):
+        update = parts.updates.cancel(update_id)
     if update.state == "cancelled":
         parts.purger.purge(update_id)
         update = parts.updates.get(update_id)
@@ -169,6 +178,7 @@ async def _existing(parts: CurrentParts, update_id: UpdateId) -> str:
 )
 async def watch_update(
     parts: CurrentParts,
+    actor: CurrentActor,
     update_id: Annotated[str, Depends(_existing)],
     last_event_id: Annotated[
         str | None,
@@ -178,7 +188,8 @@ async def watch_update(
     """Server-sent events: `state`, `progress`, `metric`, and at the end `done`, after which the stream ends. Every
     event says which `attempt` it is of: after a crash the work begins anew, and so does its progress."""
     after = int(last_event_id or 0)
-    while not parts.stopping.is_set():  # a client of a server that goes away asks the next one, with Last-Event-ID
+    # A client of a server that goes away asks the next one, with Last-Event-ID; one whose key is revoked is refused.
+    while not parts.stopping.is_set() and parts.keyring.still_good(actor.key_id):
         events = await asyncio.to_thread(parts.updates.events, update_id, after)
         for event in events:
             after = event.id

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from service.api.dependencies import CurrentParts
+from service.api.guard import CurrentActor, Guarded
 from service.api.pages import Cursor, Limit
 from service.api.preconditions import IfMatch, expected_version
 from service.api.problems import problems
@@ -14,7 +15,7 @@ from service.api.schemas import VersionEntry, VersionPage, version_entry
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/versions", tags=["versions"])
+router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=Guarded)
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
 _ETAG: dict[str, Any] = {
@@ -40,9 +41,13 @@ def get_version(parts: CurrentParts, number: Number) -> VersionEntry:
 @router.post(
     "/{number}/activate", summary="Roll back or forward", responses={200: _ETAG, **problems(400, 404, 412, 422, 503)}
 )
-def activate_version(parts: CurrentParts, response: Response, number: Number, if_match: IfMatch = None) -> VersionEntry:
+def activate_version(
+    parts: CurrentParts, actor: CurrentActor, response: Response, number: Number, if_match: IfMatch = None
+) -> VersionEntry:
     """Load the version, check every byte of it, then answer from it. Other processes follow within their poll
     interval. The next update builds on it."""
-    version = parts.follower.activate(number, expected_version(if_match))
+    expected = expected_version(if_match)
+    with parts.audit.change(actor, "version_activated", str(number)):
+        version = parts.follower.activate(number, expected)
     response.headers["ETag"] = f'"{number}"'
     return version_entry(version, number)

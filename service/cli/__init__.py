@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from service.cli import add, classes, evaluate, migrate, query, reproduce, serve, updates, versions
+from service.cli import add, audit, classes, evaluate, keys, migrate, query, reproduce, serve, updates, versions
 
 __all__ = ["app", "main"]
 
@@ -29,6 +29,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(classes.app, name="classes")
 app.add_typer(updates.app, name="updates")
 app.add_typer(versions.app, name="versions")
+app.add_typer(keys.app, name="keys")
+app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)
 
 

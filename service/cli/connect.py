@@ -21,4 +21,6 @@ def connect(url: str | None) -> Client:
     from service.client import Client
     from service.config import load_settings
 
-    return Client(url if url is not None else load_settings().url)
+    settings = load_settings()
+    # By environment alone: others on this machine can read what stands on a command line.
+    return Client(url if url is not None else settings.url, settings.key or None)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from service.config import Settings
 
 __all__ = ["api", "serve", "worker"]
 
@@ -14,42 +17,48 @@ _CANNOT_START = 3  # as uvicorn's own command
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on (default: ZSTCI_HOST, 127.0.0.1)")]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on (default: ZSTCI_PORT, 8000)")]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Answer anybody, without keys. Only where something else keeps strangers out."),
+]
 
 WithParent = Annotated[bool, typer.Option(hidden=True, help="End when standard input does: the parent is gone")]
 
 
-def serve(host: Host = None, port: Port = None) -> None:
+def serve(host: Host = None, port: Port = None, insecure: Insecure = False) -> None:
     """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
     from service import logs
     from service.cli.supervise import supervise
-    from service.config import load_settings
     from service.storage.prepare import prepare_database
+    from service.usecases.manage_keys import require_keys
 
     logs.configure()
-    settings = load_settings()
+    settings = _settings(host, port, insecure)
     prepare_database(settings)
+    require_keys(settings)
     typer.echo(f"zstci: everything is in {settings.home.resolve()}; API description at /docs", err=True)
-    raise typer.Exit(
-        supervise(host if host is not None else settings.host, port if port is not None else settings.port)
-    )
+    raise typer.Exit(supervise(settings.host, settings.port, settings.insecure))
 
 
-def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -> None:
+def api(host: Host = None, port: Port = None, insecure: Insecure = False, with_parent: WithParent = False) -> None:
     """Run one API process. Updates wait until a worker runs."""
     import importlib
 
     import uvicorn
 
+    from service import logs
     from service.cli.supervise import end_with_parent
-    from service.config import load_settings
     from service.storage.prepare import prepare_database
+    from service.usecases.manage_keys import require_keys
 
     if with_parent:
         end_with_parent()
-    settings = load_settings()
+    logs.configure()
+    settings = _settings(host, port, insecure)
     prepare_database(settings)
+    require_keys(settings)
     # By name: the command line and the app stand side by side, neither imports the other.
-    application = importlib.import_module("service.app").from_environment()
+    application = importlib.import_module("service.app").create_app(settings)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -58,8 +67,8 @@ def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -
 
     config = uvicorn.Config(
         application,
-        host=host if host is not None else settings.host,
-        port=port if port is not None else settings.port,
+        host=settings.host,
+        port=settings.port,
         log_config=None,
         access_log=False,
         proxy_headers=False,  # nothing here asks where a request came from
@@ -85,3 +94,12 @@ def worker(with_parent: WithParent = False) -> None:
     prepare_database(settings)
     # By name, as with the app.
     importlib.import_module("service.worker").run_worker(settings)
+
+
+def _settings(host: str | None, port: int | None, insecure: bool) -> Settings:
+    """Those of the environment, unless the command line says otherwise."""
+    from service.config import load_settings
+
+    settings = load_settings()
+    given: dict[str, object] = {"host": host, "port": port, "insecure": insecure or None}
+    return settings.model_copy(update={name: value for name, value in given.items() if value is not None})

@@ -46,12 +46,12 @@ class _Child:
             self.start()
 
 
-def supervise(host: str, port: int) -> int:
+def supervise(host: str, port: int, insecure: bool = False) -> int:
     """Until SIGTERM or SIGINT, or until the API cannot even start: waiting does not free a port that is taken."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    api = _Child("api", "--host", host, "--port", str(port))
+    api = _Child("api", "--host", host, "--port", str(port), *(["--insecure"] if insecure else []))
     worker = _Child("worker")
     first = api.process
     try:

@@ -7,9 +7,18 @@ with Client() as client:
 """
 
 from service.client.client import Client
-from service.client.errors import ApiError, Fault, UpdateCancelled, UpdateFailed
+from service.client.errors import (
+    ApiError,
+    Fault,
+    NotAllowed,
+    RateLimited,
+    Unauthenticated,
+    UpdateCancelled,
+    UpdateFailed,
+)
 from service.client.events import UpdateEvent
 from service.client.models import (
+    AuditEntry,
     ClassEntry,
     Classification,
     DryRun,
@@ -30,6 +39,7 @@ from service.client.update import Update
 
 __all__ = [
     "ApiError",
+    "AuditEntry",
     "ClassEntry",
     "Classification",
     "Client",
@@ -38,11 +48,14 @@ __all__ = [
     "Embeddings",
     "Fault",
     "Hit",
+    "NotAllowed",
     "Prediction",
     "Progress",
+    "RateLimited",
     "Ready",
     "Rejected",
     "Search",
+    "Unauthenticated",
     "Update",
     "UpdateCancelled",
     "UpdateEntry",

@@ -13,6 +13,7 @@ import httpx
 from service.client.errors import ApiError
 from service.client.images import Image, batches, is_one
 from service.client.models import (
+    AuditEntry,
     ClassEntry,
     Classification,
     DryRun,
@@ -180,6 +181,11 @@ class Client:
     def update(self, update_id: str) -> Update:
         response = self._transport.request("GET", f"/v1/updates/{quote(update_id, safe='')}")
         return Update(self._transport, UpdateEntry.model_validate_json(response.content))
+
+    def audit(self, limit: int | None = None) -> list[AuditEntry]:
+        """Who changed what, newest first. Needs a key of scope admin, where keys are needed."""
+        entries = self._transport.pages("/v1/audit", limit=min(limit or _PAGE, _PAGE))
+        return [AuditEntry.model_validate(entry) for entry in islice(entries, limit)]
 
     def ready(self) -> Ready | None:
         """The version that answers; None where the service is up but cannot answer yet."""

@@ -11,7 +11,7 @@ import httpx
 from service.client.models import UpdateEntry
 from service.errors import ServiceError
 
-__all__ = ["ApiError", "Fault", "UpdateCancelled", "UpdateFailed"]
+__all__ = ["ApiError", "Fault", "NotAllowed", "RateLimited", "Unauthenticated", "UpdateCancelled", "UpdateFailed"]
 
 _IMAGES = "/images/"
 
@@ -58,7 +58,7 @@ class ApiError(ServiceError):
             Fault(str(fault.get("pointer", "")), str(fault.get("code", "")), str(fault.get("detail", "")))
             for fault in problem.get("errors") or []
         ]
-        return cls(
+        return _KINDS.get(response.status_code, cls)(
             str(problem.get("detail") or problem.get("title") or response.reason_phrase),
             code=str(problem["code"]),
             status=response.status_code,
@@ -73,7 +73,7 @@ class ApiError(ServiceError):
             fault if fault.image is None else replace(fault, pointer=f"{_IMAGES}{fault.image + images}")
             for fault in self.errors
         ]
-        return ApiError(
+        return type(self)(
             self.detail,
             code=self.code,
             status=self.status,
@@ -81,6 +81,21 @@ class ApiError(ServiceError):
             errors=faults,
             request_id=self.request_id,
         )
+
+
+class Unauthenticated(ApiError):
+    """The service wants a key, or another one: `Client(url, key)`."""
+
+
+class NotAllowed(ApiError):
+    """The key's scope does not reach that far."""
+
+
+class RateLimited(ApiError):
+    """More requests than the key may send, even after waiting as long as the service said."""
+
+
+_KINDS: dict[int, type[ApiError]] = {401: Unauthenticated, 403: NotAllowed, 429: RateLimited}
 
 
 class UpdateFailed(ServiceError):
@@ -114,7 +129,7 @@ def _problem(response: httpx.Response) -> dict[str, Any] | None:
 def _foreign(response: httpx.Response) -> ApiError:
     """Something in between answered, such as a proxy, or this is no zstci service."""
     said = " ".join(response.text.split())[:200] or "nothing more"
-    return ApiError(
+    return _KINDS.get(response.status_code, ApiError)(
         f"{response.url} answered {response.status_code} {response.reason_phrase}, but not as zstci does: {said}",
         code=f"http_{response.status_code}",
         status=response.status_code,

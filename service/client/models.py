@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from service.domain import ENDED, Stage, State, VersionKind
 
 __all__ = [
+    "AuditEntry",
     "ClassEntry",
     "Classification",
     "DryRun",
@@ -178,3 +179,16 @@ class Progress(_Model):
     epochs: int | None = None
     loss: float | None = None
     attempt: int = 1
+
+
+class AuditEntry(_Model):
+    """Who changed what."""
+
+    id: int
+    at: str
+    key_id: str | None
+    actor: str
+    action: str
+    object: str
+    request_id: str | None
+    outcome: str

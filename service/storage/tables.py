@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Integer, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-__all__ = ["MAIN", "Base", "ClassRow", "EventRow", "LineRow", "UpdateRow", "VersionRow"]
+__all__ = ["MAIN", "AuditRow", "Base", "ClassRow", "EventRow", "KeyRow", "LineRow", "UpdateRow", "VersionRow"]
 
 MAIN = "main"  # the only line of versions so far
 
@@ -114,3 +114,39 @@ class EventRow(Base):
     kind: Mapped[str]
     data: Mapped[dict[str, Any]]
     created_at: Mapped[str]
+
+
+class KeyRow(Base):
+    """Rows stay when a key is revoked: the audit log still names it, and a service that has had a key wants one."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012
+
+    seq: Mapped[int] = mapped_column(_BigId, primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    scope: Mapped[str]
+    digest: Mapped[str]
+    previous_digest: Mapped[str | None]
+    previous_until: Mapped[str | None]
+    created_at: Mapped[str]
+    expires_at: Mapped[str | None]
+    rotated_at: Mapped[str | None]
+    revoked_at: Mapped[str | None]
+    last_used_at: Mapped[str | None]
+
+
+class AuditRow(Base):
+    """Who changed what. Nothing points here, so that nothing is in the way of writing it."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012
+
+    id: Mapped[int] = mapped_column(_BigId, primary_key=True)
+    at: Mapped[str]
+    key_id: Mapped[str | None]
+    actor: Mapped[str]
+    action: Mapped[str]
+    object: Mapped[str]
+    request_id: Mapped[str | None]
+    outcome: Mapped[str]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["now"]
+__all__ = ["as_text", "now"]
 
 
 def now() -> str:
     """ISO 8601 in UTC, always with six digits of fraction: of equal length, so that they sort as text."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return as_text(datetime.now(UTC))
+
+
+def as_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

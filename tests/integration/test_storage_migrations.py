@@ -8,13 +8,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, inspect, select, text
 
+from service.domain import Actor
 from service.errors import DatabaseBehind
 from service.storage import migrate
+from service.storage.audit import AuditStore
 from service.storage.database import Database
+from service.storage.keys import KeyStore
 from service.storage.tables import Base
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
-from tests.unit.service.storage.samples import a_version, an_update
+from tests.unit.service.storage.samples import a_key, a_version, an_update
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,6 +36,8 @@ def fill(database: Database) -> None:
     versions = VersionStore(database)
     versions.publish(a_version("versions/a"), expected=None, activate=True, names={"c1": "kiwi"})
     versions.publish(a_version("versions/b", parent=1), expected=1, activate=True, names={})
+    KeyStore(database).add(a_key(), "digest")
+    AuditStore(database).begin(Actor("k1", "Möwe", "r1"), "class_renamed", "c1")
 
 
 def rows(database: Database) -> dict[str, int]:
@@ -45,7 +50,7 @@ def rows(database: Database) -> dict[str, int]:
 
 def test_down_and_up_again_with_rows_in_all_tables(database_url, database):
     fill(database)
-    assert rows(database) == {"lines": 1, "versions": 2, "classes": 1, "updates": 1, "update_events": 1}
+    assert set(rows(database).values()) == {1, 2}, "a table without a row proves nothing"
 
     migrate.downgrade(database_url, "base")
     assert tables(database_url) == {"alembic_version"}
@@ -55,6 +60,17 @@ def test_down_and_up_again_with_rows_in_all_tables(database_url, database):
     assert migrate.current(database_url) == migrate.head()
     fill(database)
     assert VersionStore(database).active().version == 2
+
+
+def test_without_keys_and_audit_everything_else_stays(database_url, database):
+    fill(database)
+    migrate.downgrade(database_url, "0001")
+    assert not {"api_keys", "audit_log"} & tables(database_url)
+    migrate.upgrade(database_url)
+
+    counted = rows(database)
+    assert (counted["api_keys"], counted["audit_log"]) == (0, 0)
+    assert (counted["versions"], counted["updates"], counted["update_events"]) == (2, 1, 1)
 
 
 def test_every_step_can_be_taken_back(database_url):
@@ -155,4 +171,5 @@ def test_the_migrations_are_installed_with_the_program():
 
     assert (here / "env.py").is_file()
     assert (here / "script.py.mako").is_file()
-    assert (here / "versions" / "0001_first_tables.py").is_file()
+    for name in ("0001_first_tables.py", "0002_keys_and_audit.py"):
+        assert (here / "versions" / name).is_file()

@@ -18,6 +18,7 @@ from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.database import Database, database_url
 from service.storage.prepare import migrate
 from service.storage.versions import NewVersion, VersionStore
+from tests.local import local_client
 from tests.pictures import TINY, save_digits
 from zstci import Snapshot, TaskData, learn, preset
 
@@ -90,7 +91,7 @@ def _facts(classes: int) -> Facts:
 @pytest.fixture
 def client(home: Settings) -> Iterator[TestClient]:
     """The API on both versions. No worker runs: updates wait."""
-    with TestClient(create_app(home), raise_server_exceptions=False) as client:
+    with local_client(create_app(home), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -102,5 +103,5 @@ def parts(client: TestClient) -> Parts:
 
 @pytest.fixture
 def empty_client(settings: Settings) -> Iterator[TestClient]:
-    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
+    with local_client(create_app(settings), raise_server_exceptions=False) as client:
         yield client

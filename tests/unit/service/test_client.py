@@ -4,7 +4,7 @@ import socket
 import pytest
 from starlette.responses import HTMLResponse
 
-from service.client import ApiError, Client
+from service.client import ApiError, Client, NotAllowed, RateLimited, Unauthenticated
 from service.client.client import AddOptions
 from service.errors import BadImage, ServiceError, ServiceUnreachable
 from tests.contract_server import Contract, busy, problem, running
@@ -181,6 +181,24 @@ def test_the_key_is_sent_as_a_bearer(server):
     with Client(server.url, key="secret") as client:
         client.ready()
     assert server.requests[-1].headers["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, Unauthenticated), (403, NotAllowed), (429, RateLimited)])
+def test_what_a_key_is_refused_has_a_type_of_its_own(client, server, status, kind):
+    server.script["/v1/classify"] = [problem(status, "some_code", "some detail")]
+    with pytest.raises(kind, match="some detail") as caught:
+        client.classify(b"image")
+    assert isinstance(caught.value, ApiError)
+    assert (caught.value.code, caught.value.status) == ("some_code", status)
+    assert type(caught.value.behind(3)) is kind
+    server.script["/v1/classify"] = [HTMLResponse("of a proxy", status)]
+    with pytest.raises(kind, match="of a proxy"):
+        client.classify(b"image")
+
+
+def test_the_audit_log_is_read_to_its_end_or_as_far_as_wanted(client):
+    assert [entry.id for entry in client.audit()] == [3, 2, 1]
+    assert [(entry.id, entry.actor) for entry in client.audit(limit=2)] == [(3, "camera 7"), (2, "camera 7")]
 
 
 def test_a_proxy_of_the_environment_does_not_stand_in_the_way_to_this_machine(server, monkeypatch):

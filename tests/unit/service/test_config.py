@@ -58,6 +58,12 @@ def test_a_value_that_cannot_work_is_named(monkeypatch):
         ("POLL_SECONDS", "0"),
         ("POLL_SECONDS", "nan"),
         ("TRAIN_THREADS", "-1"),
+        ("RATE_LIMIT", "-1"),
+        ("RATE_BURST", "0"),
+        ("INSECURE", "perhaps"),
+        ("CORS_ORIGINS", "*"),
+        ("CORS_ORIGINS", "https://a.example/path"),
+        ("CORS_ORIGINS", "https://a.example,b.example"),
     ],
 )
 def test_a_value_beyond_what_can_work_is_refused(monkeypatch, name, value):
@@ -70,3 +76,20 @@ def test_a_value_beyond_what_can_work_is_refused(monkeypatch, name, value):
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_says_what_it_is_for(name):
     assert Settings.model_fields[name].description
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 31, "a b" * 20, "\u00fc" * 40])
+def test_a_key_that_is_too_easy_is_refused_and_not_shown(monkeypatch, key):
+    monkeypatch.setenv("ZSTCI_ADMIN_KEY", key)
+
+    with pytest.raises(InvalidConfig, match=r"ZSTCI_ADMIN_KEY='\.\.\.': .*at least 32") as refused:
+        load_settings()
+    assert key not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_secrets_are_not_shown_with_the_settings(monkeypatch):
+    for name in ("KEY", "ADMIN_KEY"):
+        monkeypatch.setenv(f"ZSTCI_{name}", "s" * 40)
+
+    assert "s" * 40 not in repr(load_settings())

@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from service.logs import _KeyValues, configure
+from service.tokens import new_token
 
 
 def test_extras_stand_behind_the_message_and_before_the_trace():
@@ -10,6 +11,16 @@ def test_extras_stand_behind_the_message_and_before_the_trace():
     record.exc_text = "Traceback"
 
     assert _KeyValues("%(message)s").format(record) == "Version live action=version_live version=7\nTraceback"
+
+
+def test_a_key_in_a_message_of_foreign_making_is_cut():
+    token = new_token("0123456789ab")
+    record = logging.makeLogRecord({"msg": f"got {token}", "header": f"Bearer {token}"})
+    record.exc_text = f"RuntimeError: {token}"
+
+    line = _KeyValues("%(message)s").format(record)
+    assert token.rpartition("_")[2] not in line
+    assert line.count("zstci_0123456789ab_...") == 3
 
 
 @pytest.fixture

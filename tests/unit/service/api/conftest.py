@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.bootstrap import Parts
 from service.config import Settings
+from service.domain import Actor
 from tests.unit.service.api.surface import check_documented, everything
 
 
@@ -39,3 +40,15 @@ def unchanged(parts: Parts) -> Iterator[None]:
     before = everything(parts)
     yield
     assert everything(parts) == before
+
+
+@pytest.fixture
+def make_key(parts: Parts) -> Callable[..., dict[str, str]]:
+    """A new key as the header to send. From the first one on, everybody needs one."""
+
+    def make(scope: str = "query", name: str = "camera") -> dict[str, str]:
+        _, token = parts.key_manager.create(Actor(None, "test"), name, scope)  # type: ignore[arg-type]
+        parts.keyring.refresh()
+        return {"Authorization": f"Bearer {token}"}
+
+    return make

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from service.app import create_app
+from tests.local import local_client
 from tests.packing import tar_member, tar_of, tarred, zipped
 from tests.pictures import picture
 from tests.unit.service.api.sending import NEW, digits, packed, send
@@ -164,7 +164,7 @@ def test_one_upload_too_many_is_told_to_come_back(client, parts):
 
 
 def test_one_waiting_update_too_many_is_told_to_come_back(home):
-    with TestClient(create_app(home.model_copy(update={"max_waiting": 1}))) as client:
+    with local_client(create_app(home.model_copy(update={"max_waiting": 1}))) as client:
         first = send(client, digits(7)).json()
         before = everything(client.app.state.parts)  # type: ignore[attr-defined]
         response = send(client, digits(8))

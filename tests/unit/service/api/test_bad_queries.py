@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.config import Settings
+from tests.local import local_client
 from tests.pictures import encoded, picture
 from tests.unit.service.api.surface import refused
 
@@ -90,7 +90,7 @@ def test_items_cannot_be_searched_yet(client):
 # Pillow warns of these by itself; in a service a warning is a line in the log and nothing more.
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_a_real_image_of_100_megapixels_is_refused_by_the_limits_that_nobody_changed(home):
-    with TestClient(create_app(Settings(home=home.home, serve_threads=1))) as client:
+    with local_client(create_app(Settings(home=home.home, serve_threads=1))) as client:
         content = encoded(Image.new("1", (10_000, 10_000)), "PNG")
         assert len(content) < 100_000
         response = client.post("/v1/classify", content=content)
@@ -120,7 +120,13 @@ def test_a_connection_that_ends_within_the_body_is_no_accident_of_ours(client, c
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/v1/classify", "query_string": b"", "headers": []}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/classify",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
     asyncio.run(client.app(scope, receive, send))
 
     assert sent[0]["status"] == 400

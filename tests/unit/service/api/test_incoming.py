@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from service.api.incoming import clear_leftovers, incoming
 from service.app import create_app
+from tests.local import local_client
 from tests.unit.service.api.sending import NEW, send
 
 ROOT = Path(__file__).parents[4]
@@ -81,7 +81,7 @@ def test_what_a_killed_process_left_is_cleared_by_the_next_start(settings):
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == -9
     assert len(work(settings)) == 1
 
-    with TestClient(create_app(settings)):
+    with local_client(create_app(settings)):
         assert work(settings) == []
 
 

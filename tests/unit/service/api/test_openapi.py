@@ -49,6 +49,11 @@ def test_every_call_of_the_service_is_there(described, operations):
         "get /v1/versions",
         "get /v1/versions/{number}",
         "post /v1/versions/{number}/activate",
+        "get /v1/keys",
+        "post /v1/keys",
+        "post /v1/keys/{key_id}/rotate",
+        "delete /v1/keys/{key_id}",
+        "get /v1/audit",
         "get /healthz",
         "get /readyz",
         "get /metrics",
@@ -58,8 +63,13 @@ def test_every_call_of_the_service_is_there(described, operations):
     assert called <= set(operations)
 
 
-def test_it_is_served(client, schema):
+def test_it_is_served_and_says_whether_a_key_is_needed(client, make_key, schema):
+    served = client.get("/openapi.json").json()
+    assert served["paths"]["/v1/classify"]["post"]["security"] == [{"key": ["query"]}, {}]
+    make_key()
+
     assert client.get("/openapi.json").json() == schema
+    assert schema["paths"]["/v1/classify"]["post"]["security"] == [{"key": ["query"]}]
 
 
 def test_every_call_has_a_summary_and_a_tag_that_is_described(schema, operations):
@@ -95,6 +105,7 @@ def test_every_body_that_is_sent_is_described(schema, operations):
         "post /v1/search",
         "post /v1/embeddings",
         "patch /v1/classes/{class_id}",
+        "post /v1/keys",
     }
     for name, body in bodies.items():
         fields = [

@@ -69,7 +69,7 @@ def test_a_cursor_beyond_the_end_is_no_error(client, path):
 def test_a_strange_host_does_not_disturb_a_problem(client, host):
     response = client.get("/v1/updates/some", headers={"Host": host.encode("latin-1")})
 
-    assert refused(response, 404, "unknown_update")["instance"] == "/v1/updates/some"
+    assert refused(response, 403, "foreign_host")["instance"] == "/v1/updates/some"
 
 
 def test_an_unexpected_error_is_a_problem_that_tells_nothing_but_where_to_look(client):

@@ -160,6 +160,26 @@ def test_updates_are_listed_shown_watched_and_cancelled(zstci, server):
     assert json.loads(zstci("updates", "cancel", UPDATE, "--json"))["cancel_requested"] is True
 
 
+def test_the_audit_log_is_listed(zstci):
+    lines = zstci("audit", "--limit", 2).splitlines()
+    assert len(lines) == 1 + 2
+    assert lines[1].split("  ")[1:] == ["camera 7", "0123456789ab", "class_renamed", "digit-0", "done"]
+    assert json.loads(zstci("audit", "--json"))["data"][2]["id"] == 1
+
+
+def test_the_key_of_the_environment_is_sent_and_none_without(zstci, server, monkeypatch):
+    zstci("classes")
+    assert "Authorization" not in server.requests[-1].headers
+    monkeypatch.setenv("ZSTCI_KEY", "secret")
+    zstci("classes")
+    assert server.requests[-1].headers["Authorization"] == "Bearer secret"
+
+
+def test_a_refused_key_is_exit_code_2_and_says_what_to_do(refused, server):
+    server.script["/v1/versions"] = [problem(401, "unauthenticated", "a key is needed: set ZSTCI_KEY")]
+    assert refused("versions") == (2, ["zstci: a key is needed: set ZSTCI_KEY"])
+
+
 def test_evaluate_counts_overall_and_per_class(zstci, server, tmp_path):
     for name, count in [("zero", 20), ("one", 3), ("nobody", 2)]:
         save_digits(tmp_path / "scans", [0], count=count).joinpath("digit-0").rename(tmp_path / "scans" / name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Barrier
 from typing import Any
 
-from service.domain import Facts, RejectedImage, Update, UpdateOptions
+from service.domain import Facts, Key, RejectedImage, Update, UpdateOptions
 from service.errors import VersionChanged
 from service.storage.database import Database
 from service.storage.versions import NewVersion, VersionStore
@@ -62,6 +62,11 @@ def a_version(bundle: str = "versions/a", parent: int | None = None, **values: A
         "update_id": "u1",
     }
     return NewVersion(parent=parent, bundle=bundle, **given | values)
+
+
+def a_key(key_id: str = "k1", **values: Any) -> Key:
+    given: dict[str, Any] = {"name": "Möwe", "scope": "update", "created_at": "2026-11-18T03:00:00.000000Z"}
+    return Key(key_id, **given | values)
 
 
 def publish_one(url: str, bundle: str, expected: int | None, together: Barrier | None = None) -> int | None:
