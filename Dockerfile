@@ -34,6 +34,6 @@ VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-  CMD ["/opt/zstci/bin/python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+  CMD ["/opt/zstci/bin/python", "-c", "import os, urllib.request as web; web.urlopen(f\"http://127.0.0.1:{os.environ.get('ZSTCI_PORT', '8000')}/healthz\", timeout=4)"]
 ENTRYPOINT ["/opt/zstci/bin/zstci"]
 CMD ["serve"]

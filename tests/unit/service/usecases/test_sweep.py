@@ -61,6 +61,7 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     sweeper.sweep()
     assert orphan.is_dir(), "it may be on its way to a row"
     monkeypatch.setattr(sweep, "_ORPHAN_SECONDS", 0.0)
+    monkeypatch.setattr(sweep, "_FILES_SECONDS", 0.0)
     time.sleep(0.01)
     sweeper.sweep()
 
