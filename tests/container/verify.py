@@ -1,7 +1,7 @@
 """Does an image do what it is for? python -m tests.container.verify IMAGE
 
-Runs it with a read-only root file system as its own user: who it is, `zstci doctor`, the service, an update, a query, the
-health check, an orderly end, and a second start on the same volume.
+Runs it with a read-only root file system as its own user: who it is, `zstci doctor`, the service, an update, a query,
+the health check, an orderly end, and a second start on the same volume.
 """
 
 from __future__ import annotations
