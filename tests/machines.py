@@ -1,4 +1,4 @@
-"""Several machines: processes with homes of their own, on one Postgres and one bucket, which may go away for a while."""
+"""Several machines: processes with homes of their own, on one Postgres and one bucket, which may both go away."""
 
 from __future__ import annotations
 
