@@ -246,6 +246,7 @@ def test_a_storage_that_does_not_answer_is_named_whatever_is_asked(tmp_path, mon
     for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nobody is there
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # one process, one endpoint otherwise
     artifacts = Artifacts("s3://nowhere/files", tmp_path / "cache")
     folder = a_folder(tmp_path)
     for way in (
@@ -258,6 +259,7 @@ def test_a_storage_that_does_not_answer_is_named_whatever_is_asked(tmp_path, mon
         with pytest.raises(StorageUnreachable, match=r"s3://nowhere/files does not answer.*ZSTCI_ARTIFACTS_URL"):
             way()
     assert folder.exists()
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
 
 
 @pytest.mark.usefixtures("s3")
