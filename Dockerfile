@@ -17,7 +17,7 @@ COPY README.md LICENSE ./
 COPY zstci zstci
 COPY service service
 COPY migrations migrations
-RUN /opt/zstci/bin/pip install -qq --no-deps . && /opt/zstci/bin/python -m compileall -q /opt/zstci
+RUN ["/opt/zstci/bin/pip", "install", "-qq", "--no-deps", "."]
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="zstci" org.opencontainers.image.licenses="Apache-2.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,11 @@ from urllib.parse import urlsplit
 import fsspec  # type: ignore[import-untyped]
 import httpx
 
+from service.config import Settings
+from service.storage.prepare import migrate
 from tests.databases import postgres_server
 from tests.lines import Line
-from tests.object_store import BUCKET, object_store
+from tests.object_store import BUCKET
 from tests.pictures import picture
 from tests.processes import Api, Service, wait_until
 
@@ -29,10 +32,11 @@ class Machines:
 
     def __init__(self, folder: Path, postgres: PostgresServer, store: dict[str, str]) -> None:
         self.postgres, self._folder, self._store = postgres, folder, store
+        self._place = f"{BUCKET}/{uuid.uuid4().hex}"
         self.line = Line(int(urlsplit(store["AWS_ENDPOINT_URL"]).port or 0))
         self._environment = store | {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.line.port}",
-            "ZSTCI_ARTIFACTS_URL": f"s3://{BUCKET}/files",
+            "ZSTCI_ARTIFACTS_URL": f"s3://{self._place}",
             "ZSTCI_LEASE_SECONDS": "6",
         }
         self._machines: dict[str, Service] = {}
@@ -61,7 +65,7 @@ class Machines:
             endpoint_url=self._store["AWS_ENDPOINT_URL"],
             use_listings_cache=False,
         )
-        return {str(path).removeprefix(f"{BUCKET}/files/") for path in files.find(f"{BUCKET}/files")}
+        return {str(path).removeprefix(f"{self._place}/") for path in files.find(self._place)}
 
     def images_left(self) -> list[str]:
         """In the bucket, or as copies or unfinished work on any machine."""
@@ -81,12 +85,12 @@ class Machines:
 
 
 @contextmanager
-def machines(folder: Path) -> Iterator[Machines]:
+def machines(folder: Path, store: dict[str, str]) -> Iterator[Machines]:
     """A Postgres of their own, because it is stopped; its tables are there."""
-    with postgres_server() as postgres, object_store() as store:
+    with postgres_server() as postgres:
+        migrate(Settings(home=folder / "operator", database_url=postgres.get_uri()))
         these = Machines(folder, postgres, store)
         try:
-            these.at("operator").run("migrate")
             yield these
         finally:
             these.end()
