@@ -31,8 +31,8 @@ def several(tmp_path: Path, store: dict[str, str]) -> Iterator[Machines]:
 
 
 def follow(version: int, *replicas: Api) -> None:
+    wait_until(lambda: {api.version() for api in replicas} == {version})
     for api in replicas:
-        wait_until(lambda api=api: api.version() == version)
         [answer] = api.post("/v1/classify", 200, content=picture(1, 50))["data"]
         assert answer["version"] == version
 
@@ -148,7 +148,7 @@ def test_two_workers_take_turns(several: Machines) -> None:
     one, two = several.api("one"), several.api("two")
     for name in ("left", "right"):
         several.worker(name)
-        wait_until(lambda name=name: several.logged(name, "worker_ready"))
+    wait_until(lambda: several.logged("left", "worker_ready") and several.logged("right", "worker_ready"))
     options = [NET, {}, {}, {}, {}, {}]
     updates = [(one, two)[digit % 2].add(archive([digit], count=4), **options[digit]) for digit in range(6)]
     entries = sorted((one.ended(update) for update in updates), key=lambda entry: entry["started_at"])

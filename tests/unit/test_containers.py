@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -19,7 +20,7 @@ COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text()
 COMPOSE = yaml.safe_load(COMPOSE_TEXT)
 OURS = ("migrate", "api", "worker", "worker-gpu")
 SETTINGS = {f"ZSTCI_{name.upper()}" for name in Settings.model_fields}
-PROFILES = ([], ["gpu"], ["s3"], ["gpu", "s3"])
+PROFILES: tuple[list[str], ...] = ([], ["gpu"], ["s3"], ["gpu", "s3"])
 
 
 def has_compose() -> bool:
@@ -27,7 +28,7 @@ def has_compose() -> bool:
     return found is not None and subprocess.run([found, "compose", "version"], capture_output=True).returncode == 0
 
 
-def configured(profiles: list[str], **environment: str) -> dict:
+def configured(profiles: list[str], **environment: str) -> dict[str, Any]:
     """What compose makes of the file; no engine is needed for that."""
     command = ["docker", "compose", "--project-directory", str(ROOT), "--env-file", os.devnull]
     chosen = [part for profile in profiles for part in ("--profile", profile)]
@@ -37,7 +38,7 @@ def configured(profiles: list[str], **environment: str) -> dict:
     )
     assert done.returncode == 0, done.stderr
     assert "level=warning" not in done.stderr, done.stderr
-    found: dict = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
