@@ -17,7 +17,7 @@ COPY README.md LICENSE ./
 COPY zstci zstci
 COPY service service
 COPY migrations migrations
-RUN /opt/zstci/bin/pip install -qq --no-deps . && /opt/zstci/bin/python -m compileall -q /opt/zstci
+RUN ["/opt/zstci/bin/pip", "install", "-qq", "--no-deps", "."]
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="zstci" org.opencontainers.image.licenses="Apache-2.0"
@@ -34,6 +34,6 @@ VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-  CMD ["/opt/zstci/bin/python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+  CMD ["/opt/zstci/bin/python", "-c", "import os, urllib.request as web; web.urlopen(f\"http://127.0.0.1:{os.environ.get('ZSTCI_PORT', '8000')}/healthz\", timeout=4)"]
 ENTRYPOINT ["/opt/zstci/bin/zstci"]
 CMD ["serve"]

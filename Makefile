@@ -10,6 +10,11 @@ PART ?= learning growth serving
 # Test processes. Each gets one torch thread: two threads in each of two processes fight for the same two cores.
 WORKERS ?= 2
 
+# make image: another base, and more for docker or buildah: IMAGE_ARGS='--build-arg TORCH_INDEX=...'
+IMAGE ?= zstci:latest
+BASE ?=
+IMAGE_ARGS ?=
+
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -18,10 +23,10 @@ PEERS := .venv-peers
 SOURCES := $(wildcard zstci service migrations tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench paper figures clean $(VENV)
+.PHONY: help serve test check bench paper figures image image-check clean $(VENV)
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: $(READY) ## Start the service (ARGS='--port 9000')
 	$(BIN)/zstci serve $(ARGS)
@@ -45,6 +50,16 @@ paper: $(READY) ## Reproduce the paper's tables (DATASET=digits|cifar100|cub, AR
 figures: $(READY) ## Draw and photograph the README's pictures anew (the photograph needs Debian's chromium)
 	$(BIN)/python -m tests.figures.data_paths
 	$(BIN)/python -m tests.figures.screenshot
+
+# buildah's own format has no health checks.
+image: ## Build the container image with docker or buildah (IMAGE=name, BASE=image, IMAGE_ARGS='--build-arg ...')
+	@if docker info >/dev/null 2>&1; then build='docker build'; \
+	elif command -v buildah >/dev/null; then build='buildah build --format docker'; \
+	else echo "make image needs a running Docker engine, or buildah." >&2; exit 1; fi; \
+	set -x; $$build -t $(IMAGE) $(if $(BASE),--build-arg BASE=$(BASE)) $(IMAGE_ARGS) .
+
+image-check: $(READY) ## Run the image as a user would, read-only: doctor, an update, a query (IMAGE=name)
+	$(BIN)/python -m tests.container.verify $(IMAGE)
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Literal
 
@@ -67,7 +68,9 @@ class Settings(BaseSettings):
         default="fp32",
         description="Of the net that answers on a CPU; int8 is used where it agrees on 99 % of an update's images",
     )
-    worker_id: str = Field(default="worker-1", description="Name of a worker; each of several needs its own")
+    worker_id: str = Field(
+        default="worker-1", description="Name of a worker; each of several needs its own; empty: the machine's name"
+    )
     default_preset: str = Field(default="default", description="Preset of the first update, unless it names one")
 
     @field_validator("admin_key")
@@ -88,6 +91,11 @@ class Settings(BaseSettings):
     @property
     def origins(self) -> tuple[str, ...]:
         return tuple(origin.strip() for origin in self.cors_origins.split(",") if origin.strip())
+
+    @property
+    def worker_name(self) -> str:
+        """Containers of one service share their settings, but each is a machine with a name of its own."""
+        return self.worker_id or socket.gethostname()
 
 
 def load_settings() -> Settings:

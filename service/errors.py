@@ -47,6 +47,7 @@ ZstciError
     ├── DatabaseUnreachable
     ├── DatabaseBehind         its tables are older than this program
     ├── StorageFull            no room on the disk
+    ├── StorageUnreachable     the place of the files does not answer, or refuses us
     ├── CorruptBundle          a version's files are damaged or incomplete
     ├── WorkerNameTaken        a worker of the same name is running
     └── ServiceUnreachable     the command line found no service at its address
@@ -92,6 +93,7 @@ __all__ = [
     "ServiceError",
     "ServiceUnreachable",
     "StorageFull",
+    "StorageUnreachable",
     "TooLarge",
     "TooLate",
     "TooManyClasses",
@@ -321,6 +323,11 @@ class DatabaseBehind(ServiceError):
 
 class StorageFull(ServiceError):
     code, status, title = "storage_full", 507, "No room left"
+
+
+class StorageUnreachable(ServiceError):
+    code, status, title = "storage_unreachable", 503, "The storage of the files does not answer"
+    retry_after = 5
 
 
 class CorruptBundle(ServiceError):

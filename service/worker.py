@@ -38,11 +38,12 @@ def run_worker(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: shutting_down.set())
     parts = assemble_worker(settings, shutting_down)
-    with only_worker(settings, parts.database):
+    with only_worker(settings, parts.database) as held:
         busy = threading.Event()
         _launch(settings, parts, busy, shutting_down)
-        logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_id})
+        logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_name})
         while not shutting_down.is_set():
+            held.keep()
             _sweep(parts)
             shutting_down.wait(_SWEEP_SECONDS)
         _stop(parts, busy)

@@ -68,7 +68,7 @@ def configuration(settings: Settings) -> DBOSConfig:
     return {
         "name": _APPLICATION,
         "system_database_url": jobs_url(settings),
-        "executor_id": settings.worker_id,
+        "executor_id": settings.worker_name,
         "application_version": _VERSION,
         "serializer": JsonSerializer(),
         "run_migrations": False,

@@ -7,7 +7,7 @@ import time
 from threading import Lock
 
 from service.domain import Version
-from service.errors import DatabaseUnreachable
+from service.errors import DatabaseUnreachable, StorageUnreachable
 from service.serving.live import LiveModel, ModelSlot
 from service.storage.artifacts import Artifacts
 from service.storage.versions import VersionStore
@@ -17,6 +17,7 @@ __all__ = ["Follower"]
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 30.0
+_AWAY_SECONDS = 2.0  # nothing is wrong with the version itself
 
 
 class Follower:
@@ -63,9 +64,11 @@ class Follower:
         except DatabaseUnreachable:
             raise
         except Exception as error:
-            self._failed = number, time.monotonic() + _RETRY_SECONDS
+            away = isinstance(error, StorageUnreachable)
+            self._failed = number, time.monotonic() + (_AWAY_SECONDS if away else _RETRY_SECONDS)
             self.problem = f"version {number} cannot be loaded: {error}"
-            logger.exception("Version not loaded", extra={"action": "version_not_loaded", "version": number})
+            about = {"action": "version_not_loaded", "version": number, "reason": str(error)}
+            logger.exception("Version not loaded", exc_info=not away, extra=about)
             return self._fall_back(number)
         return True
 
@@ -81,10 +84,10 @@ class Follower:
                 logger.exception("Version not loaded", extra={"action": "version_not_loaded", "version": parent})
                 parent = self._versions.get(parent).parent
             else:
-                problem = self.problem
+                problem, failed = self.problem, self._failed
                 self._swap(live)
                 self.problem = f"{problem}; version {parent} answers instead"
-                self._failed = number, time.monotonic() + _RETRY_SECONDS
+                self._failed = failed
                 return True
         return False
 

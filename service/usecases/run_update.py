@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 
 from service.config import Settings
 from service.domain import Failure, State, Update
-from service.errors import DatabaseBehind, DatabaseUnreachable, StorageFull, VersionChanged
+from service.errors import DatabaseBehind, DatabaseUnreachable, StorageFull, StorageUnreachable, VersionChanged
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
@@ -28,8 +28,9 @@ __all__ = ["UpdateRunner"]
 logger = logging.getLogger(__name__)
 
 _INSTANT = 0.1  # of the bar, where the instant part comes first
+_AWAY = (DatabaseUnreachable, StorageUnreachable)
 # A database that is away, full or being migrated comes back; what happened must be written down all the same.
-_PASSING = (DatabaseUnreachable, DatabaseBehind, StorageFull)
+_PASSING = (*_AWAY, DatabaseBehind, StorageFull)
 
 Value = TypeVar("Value")
 
@@ -102,6 +103,7 @@ class UpdateRunner:
 
     def _learn(self, update: Update) -> int:
         """The version that was published."""
+        self._reporter(update, (0.0, 0.0)).stop_if_asked()  # cancelled while the database or the files were away
         update = replace(update, instant_version=self._updates.get(update.id).instant_version)
         if update.options.instant and update.instant_version is None:
             made = self._maker.make(update, self._reporter(update, (0.0, _INSTANT)), instant=True)
@@ -176,8 +178,8 @@ class UpdateRunner:
             over.set()
 
     def _patiently(self, work: Callable[[], Value]) -> Value:
-        """Work that can be done again when the database is back."""
-        return self._retried(work, (DatabaseUnreachable,))
+        """Work that can be done again when the database or the files are back."""
+        return self._retried(work, _AWAY)
 
     def _surely(self, record: Callable[[], Value]) -> Value:
         """A record that must be made, however long it takes."""
@@ -189,7 +191,8 @@ class UpdateRunner:
             try:
                 return call()
             except passing as error:
-                logger.warning("Waiting for the database", extra={"action": "database_away", "reason": str(error)})
+                away = "storage_away" if isinstance(error, StorageUnreachable) else "database_away"
+                logger.warning("Waiting for it to come back", extra={"action": away, "reason": str(error)})
                 self._pause(pause)
                 pause = min(2 * pause, 5.0)
 

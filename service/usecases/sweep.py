@@ -21,6 +21,7 @@ __all__ = ["Sweeper"]
 logger = logging.getLogger(__name__)
 
 _ORPHAN_SECONDS = 600.0  # files without a row may be on their way to one
+_FILES_SECONDS = 30.0  # between two looks at all files, which a bucket makes one pay for
 
 
 class Sweeper:
@@ -38,6 +39,7 @@ class Sweeper:
         self._updates, self._versions, self._artifacts, self._jobs = updates, versions, artifacts, jobs
         self._purger, self._settings = purger, settings
         self._orphans: dict[str, float] = {}  # key -> when it was first seen
+        self._looked: float | None = None  # at all files
         self._over: set[str] = set()  # ended updates whose job was still there at the last sweep
 
     def sweep(self) -> None:
@@ -76,12 +78,25 @@ class Sweeper:
 
     def _files(self) -> None:
         now = time.monotonic()
+        if self._looked is not None and now - self._looked < _FILES_SECONDS:
+            return
+        self._looked = now
+        self._left_here()
         self._orphans = {key: self._orphans.get(key, now) for key in self._unowned()}
         for key in [key for key, since in self._orphans.items() if now - since > _ORPHAN_SECONDS]:
             self._artifacts.delete(key)
             logger.info("Files without a row deleted", extra={"action": "orphan_deleted", "key": key})
         for folder in (self._settings.home / "work").glob("delete-*"):
             if time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _left_here(self) -> None:
+        """An update that this machine began and another one ended: no copy of an image stays behind."""
+        for key in self._artifacts.copies("uploads"):
+            if self._has_ended(key.rpartition("/")[2]):
+                self._artifacts.forget(key)
+        for folder in (self._settings.home / "work").glob("[0-9a-f]" * 32):
+            if self._has_ended(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _unowned(self) -> Iterable[str]:

@@ -10,7 +10,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
 from service.config import Settings
-from service.errors import BadUpload, CorruptBundle, StorageFull
+from service.errors import BadUpload, CorruptBundle, StorageFull, StorageUnreachable
+from service.storage import artifacts as module
 from service.storage.artifacts import Artifacts, artifacts_url
 from tests.object_store import BUCKET, object_store
 from zstci.errors import InvalidConfig
@@ -210,7 +211,7 @@ def test_a_remote_folder_without_its_last_file_is_not_there_yet(tmp_path):
     fsspec.register_implementation("cut", Cut, clobber=True)
     name = uuid.uuid4().hex
     folder = a_folder(tmp_path)
-    with pytest.raises(ConnectionError):
+    with pytest.raises(StorageUnreachable, match="ConnectionError: cut"):
         Artifacts(f"cut://{name}", tmp_path / "cache").put(folder, "versions/a")
     # The two share one memory, so this is the same storage with the line mended.
     mended = Artifacts(f"memory://{name}", tmp_path / "cache")
@@ -239,6 +240,68 @@ def test_no_room_is_an_error_of_its_own_and_the_folder_stays(tmp_path):
 def test_a_storage_that_is_not_installed_says_so(tmp_path, url):
     with pytest.raises(InvalidConfig, match="ZSTCI_ARTIFACTS_URL"):
         Artifacts(url, tmp_path)
+
+
+def test_a_storage_that_does_not_answer_is_named_whatever_is_asked(tmp_path, monkeypatch):
+    for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nobody is there
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # one process, one endpoint otherwise
+    artifacts = Artifacts("s3://nowhere/files", tmp_path / "cache")
+    folder = a_folder(tmp_path)
+    for way in (
+        lambda: artifacts.put(folder, "versions/a"),
+        lambda: artifacts.local("versions/a"),
+        lambda: artifacts.exists("versions/a"),
+        lambda: artifacts.delete("versions/a"),
+        lambda: artifacts.keys("versions/"),
+    ):
+        with pytest.raises(StorageUnreachable, match=r"s3://nowhere/files does not answer.*ZSTCI_ARTIFACTS_URL"):
+            way()
+    assert folder.exists()
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_bucket_that_is_not_there_yet_is_made(tmp_path):
+    artifacts = Artifacts(f"s3://new-{uuid.uuid4().hex}/files", tmp_path / "cache")
+    assert artifacts.keys("versions/") == []
+    assert not artifacts.exists("versions/a")
+    artifacts.put(a_folder(tmp_path), "versions/a")
+
+    assert artifacts.keys("versions/") == ["versions/a"]
+
+
+def test_copies_are_known_and_forgotten_without_a_word_to_the_storage(tmp_path):
+    artifacts = Artifacts(f"memory://{uuid.uuid4().hex}", tmp_path / "cache")
+    artifacts.put(a_folder(tmp_path, "upload.json"), "uploads/a")
+    assert artifacts.copies("uploads") == []
+    artifacts.local("uploads/a")
+    begun = tmp_path / "cache" / "uploads" / ".b.123"
+    begun.mkdir()
+    (begun / "000001.jpg").write_text("x")
+    assert artifacts.copies("uploads") == ["uploads/a", "uploads/b"]
+    for key in artifacts.copies("uploads"):
+        artifacts.forget(key)
+
+    assert artifacts.copies("uploads") == []
+    assert not list((tmp_path / "cache").rglob("*.jpg"))
+    assert artifacts.exists("uploads/a")
+
+
+def test_copies_of_versions_that_nobody_uses_go(tmp_path, monkeypatch):
+    artifacts = Artifacts(f"memory://{uuid.uuid4().hex}", tmp_path / "cache")
+    keys = [f"versions/{number}" for number in range(7)]
+    for key in keys:
+        artifacts.put(a_folder(tmp_path), key)
+    for key in keys[:6]:
+        os.utime(artifacts.local(key), (1e9, 1e9 + int(key[-1])))  # long ago
+    artifacts.local(keys[0])  # used again
+
+    assert artifacts.copies("versions") == [keys[0], *keys[3:6]]
+    monkeypatch.setattr(module, "_UNUSED_SECONDS", 1e12)
+    artifacts.local(keys[6])
+    assert len(artifacts.copies("versions")) == 5, "what was used a moment ago stays, however many there are"
 
 
 def test_without_a_setting_the_files_are_in_the_home(tmp_path):

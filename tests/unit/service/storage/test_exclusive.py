@@ -1,4 +1,7 @@
+import os
+
 import pytest
+from sqlalchemy import text
 
 from service.config import Settings
 from service.errors import WorkerNameTaken
@@ -36,3 +39,29 @@ def test_on_postgres_homes_of_their_own_do_not_hide_the_same_name(database, tmp_
         only_worker(settings(tmp_path / "two", "worker-1"), database),
     ):
         pytest.fail("two workers of one name")
+
+
+def test_a_name_that_a_restarted_postgres_has_forgotten_is_taken_again(database, tmp_path):
+    if database.is_sqlite:
+        pytest.skip("an SQLite database does not restart")
+    with only_worker(settings(tmp_path / "one", "worker-1"), database) as held:
+        with database.write() as session:  # what a restart does to all sessions
+            session.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database = "
+                    "(SELECT oid FROM pg_database WHERE datname = current_database())"
+                )
+            )
+        held.keep()
+        with pytest.raises(WorkerNameTaken), only_worker(settings(tmp_path / "two", "worker-1"), database):
+            pytest.fail("two workers of one name")
+    with only_worker(settings(tmp_path / "two", "worker-1"), database):
+        pass  # free again
+
+
+def test_a_worker_shows_that_it_lives(database, tmp_path):
+    with only_worker(settings(tmp_path, "worker-1"), database) as held:
+        [file] = tmp_path.glob("worker-*.lock")
+        os.utime(file, (1, 1))
+        held.keep()
+        assert file.stat().st_mtime > 1e9

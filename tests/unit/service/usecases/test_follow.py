@@ -4,9 +4,10 @@ import weakref
 
 import pytest
 
-from service.errors import CorruptBundle, DatabaseUnreachable, UnknownVersion, VersionChanged
+from service.errors import CorruptBundle, DatabaseUnreachable, StorageUnreachable, UnknownVersion, VersionChanged
 from service.serving.bundle import INDEX
 from service.serving.live import ModelSlot
+from service.usecases import follow
 from service.usecases.follow import Follower
 
 
@@ -106,3 +107,20 @@ def test_a_database_that_is_away_is_noticed_and_answers_go_on(bench, follower, s
     assert slot.version == 2
     follower.refresh()
     assert follower.database_reachable
+
+
+def test_files_that_are_away_leave_the_old_version_answering_and_are_asked_again(bench, follower, slot, monkeypatch):
+    follower.activate(1)
+    bench.parts.versions.activate(2)
+    monkeypatch.setattr(follow, "_AWAY_SECONDS", 0.0)  # and not the half minute of a version that is damaged
+
+    def away(key):
+        raise StorageUnreachable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.parts.artifacts, "local", away)
+        assert not follower.refresh()
+    assert slot.version == 1
+    assert "version 2 cannot be loaded: away" in follower.problem
+    assert follower.refresh()
+    assert (slot.version, follower.problem) == (2, None)

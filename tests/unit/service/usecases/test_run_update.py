@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.errors import ClassExists, StorageFull
+from service.errors import ClassExists, StorageFull, StorageUnreachable
 from service.usecases.change_classes import ClassChanger
 from tests.unit.service.usecases.conftest import Bench
 from tests.unit.zstci.tiny import assert_same_snapshot
@@ -312,3 +312,25 @@ def test_eight_bits_are_tried_on_the_updates_own_images_and_their_agreement_is_t
     agreement = version.facts.metrics["int8_agreement"]
     assert 0 <= agreement <= 100
     assert version.facts.engine == ("onnx-int8" if agreement >= 99 else "onnx")
+
+
+@pytest.mark.parametrize("when", ["make", "publish"])
+def test_files_that_are_away_are_waited_for_in_the_same_attempt(bench, when):
+    def away():
+        raise StorageUnreachable("away")
+
+    bench.before[when] = away
+    update = bench.learn([0, 1])
+
+    assert (update.attempt, update.version) == (1, 1)
+
+
+def test_an_update_that_is_cancelled_while_files_are_away_ends(bench):
+    update = bench.submit([0, 1])
+
+    def away():
+        bench.parts.updates.cancel(update.id)
+        raise StorageUnreachable("away")
+
+    bench.before["make"] = away
+    assert bench.run(update).state == "cancelled"

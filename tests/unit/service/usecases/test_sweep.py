@@ -61,6 +61,7 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     sweeper.sweep()
     assert orphan.is_dir(), "it may be on its way to a row"
     monkeypatch.setattr(sweep, "_ORPHAN_SECONDS", 0.0)
+    monkeypatch.setattr(sweep, "_FILES_SECONDS", 0.0)
     time.sleep(0.01)
     sweeper.sweep()
 
@@ -68,3 +69,19 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     assert not work.exists()
     kept = sorted(path.name for path in version.parent.iterdir() if not path.name.startswith("."))
     assert kept == sorted([version.name, f"{update.id}-1"]), "what belongs to a version or to an update at work stays"
+
+
+def test_what_this_machine_began_and_another_one_ended_goes(bench, sweeper):
+    begun, over = bench.submit([0, 1]), bench.submit([2, 3])
+    for update in (begun, over):
+        folder = bench.settings.home / "work" / update.id
+        folder.mkdir(parents=True)
+        (folder / "ids-0.json").write_text("{}")
+    incoming = bench.settings.home / "work" / "incoming-1"
+    incoming.mkdir()
+    bench.parts.updates.cancel(over.id)
+    bench.parts.updates.purged(over.id, {})
+
+    sweeper.sweep()
+    kept = sorted(path.name for path in (bench.settings.home / "work").iterdir())
+    assert kept == sorted([begun.id, "incoming-1"])

@@ -1,0 +1,92 @@
+"""A copy that was made while the service ran serves: of the database first, of the files after it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.databases import fresh_database
+from tests.pictures import archive, picture
+from tests.processes import LONG, NET, Api, Service, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def restored(tmp_path: Path) -> Iterator[list[Service]]:
+    """Services on copies, ended with the test."""
+    services: list[Service] = []
+    yield services
+    for service in services:
+        service.end()
+
+
+def answers(api: Api) -> list[object]:
+    return [api.post("/v1/classify?top_k=10", 200, content=picture(digit, 50))["data"] for digit in range(4)]
+
+
+def back_up(home: Path, target: Path) -> None:
+    """As the README says. The files come last: whatever version the copied database names is among them then."""
+    target.mkdir()
+    for name in ("zstci.db", "jobs.db"):
+        with sqlite3.connect(home / name) as database:
+            database.execute("VACUUM INTO ?", (str(target / name),))
+        database.close()
+    shutil.copytree(home / "files" / "versions", target / "files" / "versions")
+
+
+def test_a_copy_of_a_running_service_serves_and_learns_on(
+    sqlite_service: Service, restored: list[Service], tmp_path: Path
+) -> None:
+    api = sqlite_service.serve()
+    api.learn(archive([0, 1], count=6), **NET)
+    api.learn(archive([2, 3], count=6))
+    expected = answers(api)
+    update = api.add(archive([4, 5], count=6), **LONG)
+    wait_until(lambda: api.get(f"/v1/updates/{update}")["stage"] == "fine_tuning")
+    back_up(sqlite_service.home, tmp_path / "copy")
+
+    copy = Service(tmp_path / "copy", f"sqlite:///{tmp_path / 'copy' / 'zstci.db'}")
+    restored.append(copy)
+    again = copy.serve()
+    wait_until(lambda: again.version() == 2)
+    assert answers(again) == expected
+    entry = again.ended(update)
+    assert (entry["state"], entry["error"]["code"]) == ("failed", "bad_upload")
+    assert "send them again" in entry["error"]["detail"], "images are not part of a copy"
+    assert again.learn(archive([4, 5], count=6))["version"] == 3
+    assert api.ended(update)["state"] == "succeeded", "the original is left alone"
+
+
+def test_a_dump_of_postgres_and_a_copy_of_the_files_serve(postgres, restored: list[Service], tmp_path: Path) -> None:
+    with fresh_database(postgres) as original, fresh_database(postgres) as empty:
+        service = Service(tmp_path / "home", original)
+        restored.append(service)
+        service.run("migrate")
+        api = service.serve()
+        api.learn(archive([0, 1, 2, 3], count=6), **NET)
+        expected = answers(api)
+        dump = _postgres(postgres, "pg_dump", original)
+        shutil.copytree(tmp_path / "home" / "files", tmp_path / "copy" / "files")
+
+        _postgres(postgres, "psql", empty, "-v", "ON_ERROR_STOP=1", "-q", given=dump)
+        copy = Service(tmp_path / "copy", empty)
+        restored.append(copy)
+        copy.run("migrate")  # nothing to do, and no harm
+        again = copy.serve()
+        wait_until(lambda: again.version() == 1)
+        assert answers(again) == expected
+        assert again.learn(archive([4], count=6))["version"] == 2
+        for each in restored:
+            each.end()
+
+
+def _postgres(server, command: str, url: str, *arguments: str, given: bytes = b"") -> bytes:
+    done = subprocess.run([server.bin_path / command, url, *arguments], input=given, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
