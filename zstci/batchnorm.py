@@ -42,7 +42,7 @@ class WholeBatchNorm(TorchFunctionMode):
         """F.batch_norm, with the mean and the variance of everyone's rows."""
         if not training:
             return F.batch_norm(inputs, running_mean, running_var, weight, bias, False, momentum, eps)
-        values = inputs.float()
+        values = inputs.to(torch.promote_types(inputs.dtype, torch.float32))  # halves cannot hold a sum
         axes, shape = [d for d in range(values.ndim) if d != 1], [1, -1] + [1] * (values.ndim - 2)
         own = values.new_tensor([values.numel() / values.shape[1]])
         sums = self._sum_over_all(torch.cat([values.sum(axes), own]))

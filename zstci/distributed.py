@@ -64,7 +64,10 @@ class Team:
 
     def whole(self, part: Tensor, count: int) -> Tensor:
         """All rows from everyone's shares, in their order, [count, ...]; gradients go back to the own share alone."""
-        return part if self.size == 1 else _Whole.apply(part, count, self.rank, self.size)
+        if self.size == 1:
+            return part
+        whole: Tensor = _Whole.apply(part, count, self.rank, self.size)  # type: ignore[no-untyped-call]
+        return whole
 
     def total(self, part: Tensor) -> Tensor:
         """The sum over all processes, with the gradient of the own part: `summed` adds up the others'."""
@@ -118,10 +121,8 @@ class Team:
         content = bytearray(save_tensors(dict(tensors)) if self.first else b"")
         length = torch.tensor([len(content)])
         dist.broadcast(length, 0)
-        sent = (
-            torch.frombuffer(content, dtype=torch.uint8) if self.first else torch.empty(int(length), dtype=torch.uint8)
-        )
-        dist.broadcast(sent, 0)
+        content = content or bytearray(int(length))
+        dist.broadcast(torch.frombuffer(content, dtype=torch.uint8), 0)
         return load_tensors(bytes(content))
 
     def require_same(self, key: str) -> None:
