@@ -69,14 +69,6 @@ class Team:
         whole: Tensor = _Whole.apply(part, count, self.rank, self.size)  # type: ignore[no-untyped-call]
         return whole
 
-    def total(self, part: Tensor) -> Tensor:
-        """The sum over all processes, with the gradient of the own part: `summed` adds up the others'."""
-        if self.size == 1:
-            return part
-        everything = part.detach().clone()
-        dist.all_reduce(everything)
-        return part + (everything - part.detach())
-
     def once(self, value: Tensor) -> Tensor:
         """Of what everyone computes alike from the weights alone, the gradient counts once."""
         return value if self.first else value.detach()

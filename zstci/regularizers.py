@@ -1,7 +1,7 @@
 """What holds the net near its past while it learns new classes: a penalty beside the triplet loss.
 
-Each is built once for a task and then called at every step with the net, its inputs and their embeddings (in a team of
-processes: the own share of them).
+Each is built once for a task and then called at every step with the net, its inputs and their embeddings. In a team of
+processes the inputs are the own share, and the embeddings those of the whole batch.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class LwF:
 
     def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor:
         with torch.no_grad():
-            before = self.parent(inputs)
-        return self.weight / 2 * self.team.total((embeddings - before).square().sum())
+            before = self.team.whole(self.parent(inputs), len(embeddings))
+        return self.weight / 2 * (embeddings - before).square().sum()
 
 
 class WeightAnchor:

@@ -69,11 +69,10 @@ def fine_tune(
     def losses(epoch: int) -> Iterator[Tensor]:
         for pixels, labels in draw.epoch(epoch):
             with autocast(device, config.train.precision), team.whole_batch_statistics():
-                embeddings = net(pixels)
-            whole = team.whole(embeddings, len(labels))
+                embeddings = team.whole(net(pixels), len(labels))
             # With one class in the batch there is nothing to keep apart but the classes of the past.
             others = old_prototypes if len(labels.unique()) == 1 else None
-            loss = batch_hard_triplet(whole, labels, config.train.margin, others)
+            loss = batch_hard_triplet(embeddings, labels, config.train.margin, others)
             yield loss + regularizer(net, pixels, embeddings)
 
     watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
