@@ -18,7 +18,7 @@ from zstci import Progress, Snapshot, distributed, learn
 from zstci.batchnorm import WholeBatchNorm
 from zstci.distributed import ALONE, Team
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * together.PATIENCE)]
 
 # Of the largest number in each tensor. Measured: 2e-7 where convolutions learn, 0 where only the head does.
 TOLERANCE = 1e-5
