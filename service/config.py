@@ -64,6 +64,12 @@ class Settings(BaseSettings):
     poll_seconds: float = Field(default=1.0, gt=0, le=60, description="How often a server looks for a new version")
     serve_threads: int = Field(default=0, ge=0, description="Queries computed at the same time; 0: one for each core")
     train_threads: int = Field(default=0, ge=0, description="Threads of the worker; 0: half of the cores")
+    train_processes: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="Processes that learn an update together: one a GPU, or sharing the threads; 0: the worker alone",
+    )
     precision: Literal["fp32", "int8"] = Field(
         default="fp32",
         description="Of the net that answers on a CPU; int8 is used where it agrees on 99 % of an update's images",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,12 +15,16 @@ from torch import Tensor
 
 from zstci.config import InputConfig
 from zstci.errors import InvalidData, LabelMismatch, MixedImages, NotFinite, TooFewImages, UnreadableImage
-from zstci.images import crop_and_flip, resized_crop, to_pixels
-from zstci.pixels import upright_rgb
+from zstci.images import crop_and_flip, draw_crops, draw_part, resized_crop, to_pixels
+from zstci.pixels import upright_rgb, upright_size
 
 __all__ = ["IMAGE_SUFFIXES", "ImageArrays", "ImageFiles", "Inputs", "TaskData", "Vectors"]
 
+ALL = slice(None)
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
+
+
+Taken = TypeVar("Taken")
 
 
 class Inputs(Protocol):
@@ -29,8 +33,9 @@ class Inputs(Protocol):
     def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
         """What the net reads at test time, [B, ...]."""
 
-    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
-        """The same, randomly cropped and flipped."""
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator, keep: slice = ALL) -> Tensor:
+        """The same, randomly cropped and flipped. Only the rows `keep` are returned, but random numbers are drawn for
+        all: processes that share a batch crop each image as one alone would."""
 
     def fingerprint(self) -> str:
         """Changes when the content does: a checkpoint of other data must not be continued."""
@@ -54,8 +59,8 @@ class Vectors:
     def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
         return self.values[positions]
 
-    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
-        return self.values[positions]
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator, keep: slice = ALL) -> Tensor:
+        return self.values[positions[keep]]
 
     def fingerprint(self) -> str:
         return hashlib.sha256(self.values.contiguous().numpy().tobytes()).hexdigest()
@@ -75,19 +80,19 @@ class ImageArrays:
         pixels = self.pixels[positions]
         if pixels.shape[-2:] == (config.size, config.size) and config.resize == config.size:
             return pixels
-        images = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in pixels]
-        return torch.stack([to_pixels(image, config) for image in images])
+        return _stacked([to_pixels(self._open(i), config) for i in positions.tolist()], config)
 
-    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
-        if config.augment == "none":
-            return self.plain(positions, config)
-        if config.augment == "resized_crop":
-            images = [Image.fromarray(self.pixels[i].permute(1, 2, 0).numpy()) for i in positions.tolist()]
-            return torch.stack([resized_crop(image, config.size, random) for image in images])
-        return crop_and_flip(self.plain(positions, config), random)
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator, keep: slice = ALL) -> Tensor:
+        return _augmented(self, positions, config, random, keep)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(self.pixels.numpy().tobytes()).hexdigest()
+
+    def _open(self, position: int) -> Image.Image:
+        return Image.fromarray(self.pixels[position].permute(1, 2, 0).numpy())
+
+    def _size(self, position: int) -> tuple[int, int]:
+        return self.pixels.shape[3], self.pixels.shape[2]
 
 
 class ImageFiles:
@@ -102,14 +107,10 @@ class ImageFiles:
         return len(self.paths)
 
     def plain(self, positions: Tensor, config: InputConfig) -> Tensor:
-        return torch.stack([to_pixels(self._open(i), config) for i in positions.tolist()])
+        return _stacked([to_pixels(self._open(i), config) for i in positions.tolist()], config)
 
-    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator) -> Tensor:
-        if config.augment == "none":
-            return self.plain(positions, config)
-        if config.augment == "crop":
-            return crop_and_flip(self.plain(positions, config), random)
-        return torch.stack([resized_crop(self._open(i), config.size, random) for i in positions.tolist()])
+    def augmented(self, positions: Tensor, config: InputConfig, random: torch.Generator, keep: slice = ALL) -> Tensor:
+        return _augmented(self, positions, config, random, keep)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -121,10 +122,16 @@ class ImageFiles:
         return digest.hexdigest()
 
     def _open(self, position: int) -> Image.Image:
+        return self._read(position, upright_rgb)
+
+    def _size(self, position: int) -> tuple[int, int]:
+        return self._read(position, upright_size)
+
+    def _read(self, position: int, take: Callable[[Image.Image], Taken]) -> Taken:
         path = self.paths[position]
         try:
             with Image.open(path) as image:
-                return upright_rgb(image)
+                return take(image)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise _unreadable(path, error) from error
 
@@ -178,9 +185,27 @@ class TaskData:
         return hashlib.sha256(repr((self.inputs.fingerprint(), self.labels)).encode()).hexdigest()
 
 
-def batches(count: int, size: int) -> Iterator[Tensor]:
-    """Positions 0..count in consecutive groups."""
-    yield from torch.arange(count).split(size)
+def _augmented(
+    inputs: ImageArrays | ImageFiles, positions: Tensor, config: InputConfig, random: torch.Generator, keep: slice
+) -> Tensor:
+    if config.augment == "none":
+        return inputs.plain(positions[keep], config)
+    if config.augment == "crop":
+        top, left, flip = draw_crops(len(positions), random)
+        return crop_and_flip(inputs.plain(positions[keep], config), (top[keep], left[keep], flip[keep]))
+    kept, parts = set(range(len(positions))[keep]), []
+    for row, position in enumerate(positions.tolist()):
+        if row in kept:
+            image = inputs._open(position)
+            parts.append(resized_crop(image, config.size, draw_part(image.size, random)))
+        else:
+            draw_part(inputs._size(position), random)
+    return _stacked(parts, config)
+
+
+def _stacked(images: list[Tensor], config: InputConfig) -> Tensor:
+    """[B, 3, S, S], of which there may be none."""
+    return torch.stack(images) if images else torch.empty(0, 3, config.size, config.size, dtype=torch.uint8)
 
 
 def _unreadable(path: Path, error: Exception) -> UnreadableImage:

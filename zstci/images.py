@@ -11,9 +11,12 @@ from torch.nn import functional as F
 from zstci.config import InputConfig
 from zstci.pixels import to_array
 
-__all__ = ["crop_and_flip", "resized_crop", "to_pixels"]
+__all__ = ["Crops", "Part", "crop_and_flip", "draw_crops", "draw_part", "resized_crop", "to_pixels"]
 
 _PAD = 4  # of the `crop` augmentation, as in the published runs
+
+Crops = tuple[Tensor, Tensor, Tensor]  # top, left and whether to flip, [B, 1] each
+Part = tuple[tuple[int, int, int, int], bool]  # box, and whether to flip
 
 
 def to_pixels(image: Image.Image, config: InputConfig) -> Tensor:
@@ -21,13 +24,18 @@ def to_pixels(image: Image.Image, config: InputConfig) -> Tensor:
     return torch.from_numpy(to_array(image, config))
 
 
-def crop_and_flip(pixels: Tensor, random: torch.Generator) -> Tensor:
-    """Pad with black, crop back at a random place, flip half of them: all images at once, [B, 3, S, S]."""
-    count, _, height, width = pixels.shape
-    padded = F.pad(pixels, (_PAD, _PAD, _PAD, _PAD)).permute(0, 2, 3, 1)  # [B, S+8, S+8, 3]
+def draw_crops(count: int, random: torch.Generator) -> Crops:
+    """A random place for each image; half of them are flipped."""
     top = torch.randint(2 * _PAD + 1, (count, 1), generator=random)
     left = torch.randint(2 * _PAD + 1, (count, 1), generator=random)
-    flip = torch.rand((count, 1), generator=random) < 0.5
+    return top, left, torch.rand((count, 1), generator=random) < 0.5
+
+
+def crop_and_flip(pixels: Tensor, crops: Crops) -> Tensor:
+    """Pad with black, crop back at the given place, flip: all images at once, [B, 3, S, S]."""
+    count, _, height, width = pixels.shape
+    top, left, flip = crops
+    padded = F.pad(pixels, (_PAD, _PAD, _PAD, _PAD)).permute(0, 2, 3, 1)  # [B, S+8, S+8, 3]
     rows = top + torch.arange(height)  # [B, S]
     columns = torch.arange(width)
     columns = left + torch.where(flip, columns.flip(0), columns)
@@ -35,13 +43,19 @@ def crop_and_flip(pixels: Tensor, random: torch.Generator) -> Tensor:
     return cropped.permute(0, 3, 1, 2)
 
 
-def resized_crop(image: Image.Image, size: int, random: torch.Generator) -> Tensor:
-    """A random part of 8 % to 100 % of the area, sides 3:4 to 4:3, resized to a square and flipped half of the time."""
-    box = _random_box(image.width, image.height, random)
-    part = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
-    if torch.rand((), generator=random) < 0.5:
-        part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return torch.from_numpy(np.array(part)).permute(2, 0, 1)
+def draw_part(size: tuple[int, int], random: torch.Generator) -> Part:
+    """A random part of 8 % to 100 % of the area, sides 3:4 to 4:3, to be flipped half of the time."""
+    box = _random_box(*size, random)
+    return box, bool(torch.rand((), generator=random) < 0.5)
+
+
+def resized_crop(image: Image.Image, size: int, part: Part) -> Tensor:
+    """That part, resized to a square, [3, S, S]."""
+    box, flip = part
+    square = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    if flip:
+        square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return torch.from_numpy(np.array(square)).permute(2, 0, 1)
 
 
 def _random_box(width: int, height: int, random: torch.Generator) -> tuple[int, int, int, int]:

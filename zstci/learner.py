@@ -14,6 +14,7 @@ from zstci.classifiers import check_classifier
 from zstci.config import Config
 from zstci.data import Inputs, TaskData, Vectors
 from zstci.devices import on, resolve
+from zstci.distributed import ALONE, current
 from zstci.errors import InvalidConfig, InvalidData, SnapshotError, TooFewImages
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
@@ -41,10 +42,14 @@ def learn(
 
     With a `checkpoints` folder a stopped or killed call goes on from its last epoch, to the same result bit for bit on
     a CPU; the folder is emptied when the snapshot is made.
+
+    In a team of processes (see `zstci.distributed`) all call this alike and share the work.
     """
     _check(parent, data, config)
-    key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent, config)) if checkpoints else ""
-    watch = Watch(on_progress, should_stop, Checkpoints(checkpoints, key, checkpoint_seconds))
+    team = current()
+    keyed = checkpoints and team.first
+    key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent, config)) if keyed else ""
+    watch = Watch(on_progress, should_stop, Checkpoints(checkpoints, key, checkpoint_seconds, team), team)
     with deterministic():
         snapshot = _learn(parent, data, config, watch)
     watch.checkpoints.clear()
@@ -57,7 +62,13 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
     memory = parent.memory if parent else Memory.empty(start.dim)
     importance = parent.importance if parent else {}
     frozen = config.regularizer == "frozen"
+    if watch.team.size > 1:
+        numbers = parent.tensors() if parent else start.state_dict()
+        watch.team.require_same(stable_key(config.to_dict(), data.labels, task, digest(numbers)))
     small, inputs = _without_trunk(start, data.inputs, config, watch) if _head_only(config) else (start, data.inputs)
+
+    # A step on ready-made vectors is shorter than the talk about it: there everyone does the whole.
+    team = ALONE if isinstance(inputs, Vectors) else watch.team
 
     old = _embed(small, inputs, config, watch)
     net = small
@@ -66,9 +77,17 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
         again = set(data.classes) & set(memory.prototypes.ids)
         old_means = memory.prototypes.without(again).means
         net = fine_tune(
-            small, inputs, data.targets, config, task=task, importance=importance, negatives=old_means, watch=watch
+            small,
+            inputs,
+            data.targets,
+            config,
+            task=task,
+            importance=importance,
+            negatives=old_means,
+            watch=watch,
+            team=team,
         )
-        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means)
+        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means, team=team)
         importance = accumulated(importance, fresh) if config.train.accumulate else fresh
 
     new = old if frozen else _embed(net, inputs, config, watch)
@@ -121,7 +140,7 @@ def _head_only(config: Config) -> bool:
 def _without_trunk(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> tuple[EmbeddingNet, Inputs]:
     """The trunk does not learn, so its features are computed once and the rest of the update works on them alone."""
     device = resolve(config.device)
-    features = embed_all(on(net, device).features, inputs, config.net.input, device, watch)
+    features = embed_all(on(net, device).features, inputs, config.net.input, device, watch, watch.team)
     return net.on_features(), Vectors(features)
 
 
@@ -133,9 +152,10 @@ def _with_trunk(net: EmbeddingNet, start: EmbeddingNet) -> EmbeddingNet:
 
 def _embed(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> Tensor:
     device = resolve(config.device)
-    # Vectors take milliseconds, which are no stage worth a report.
-    shown = None if isinstance(inputs, Vectors) else watch
-    return embed_all(on(net, device), inputs, config.net.input, device, shown)
+    # Vectors take milliseconds, which are no stage worth a report, nor worth sharing.
+    if isinstance(inputs, Vectors):
+        return embed_all(on(net, device), inputs, config.net.input, device)
+    return embed_all(on(net, device), inputs, config.net.input, device, watch, watch.team)
 
 
 def _identity(parent: Snapshot | None, config: Config) -> object:

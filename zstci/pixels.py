@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from zstci.config import InputConfig
 
-__all__ = ["to_array", "upright_rgb"]
+__all__ = ["to_array", "upright_rgb", "upright_size"]
 
+_LYING = (5, 6, 7, 8)  # orientations that swap width and height
 _LONGEST = 16  # sides: 1 x 60,000 pixels resized to a height of 256 would be 15 GB, and only the middle is used
 
 
@@ -20,6 +21,12 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     if upright.mode == "P":
         upright = upright.convert("RGBA")  # the only way that Pillow takes any kind of transparent palette
     return upright.convert("RGB")
+
+
+def upright_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height of `upright_rgb`, without decoding the image."""
+    lying = image.getexif().get(ExifTags.Base.Orientation) in _LYING
+    return (image.height, image.width) if lying else image.size
 
 
 def to_array(image: Image.Image, config: InputConfig) -> NDArray[np.uint8]:

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from zstci.distributed import ALONE, Team
 from zstci.errors import Diverged, Stopped
 from zstci.tensors import digest, flat, nested, write
 
@@ -37,8 +38,11 @@ class Checkpoints:
     """The last finished epoch of each stage, as safetensors. `key` ties it to one parent, data set and configuration:
     a checkpoint of anything else is not continued but written over."""
 
-    def __init__(self, folder: Path | str | None, key: str = "", every_seconds: float = 5.0) -> None:
-        self.folder = Path(folder) if folder is not None else None
+    def __init__(
+        self, folder: Path | str | None, key: str = "", every_seconds: float = 5.0, team: Team = ALONE
+    ) -> None:
+        """In a team the first process alone has a folder, and tells the others what it finds there."""
+        self.folder, self.team = Path(folder) if folder is not None and team.first else None, team
         self.key, self.every_seconds = hashlib.sha256(key.encode()).hexdigest(), every_seconds
         self._last = time.monotonic()
 
@@ -55,19 +59,9 @@ class Checkpoints:
 
     def restore(self, stage: str, module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
         """Put the last finished epoch back into module and optimizer; return how many epochs are done."""
-        path = self.folder / f"{stage}.safetensors" if self.folder is not None else None
-        if path is None or not path.is_file():
+        tensors = self.team.from_first(self._read(stage))
+        if not tensors:
             return 0
-        try:
-            with safe_open(path, "pt") as stored:
-                metadata = stored.metadata() or {}
-                if metadata.get("key") != self.key:
-                    return 0
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, OSError):
-            return 0  # a damaged checkpoint costs time, never correctness
-        if metadata.get("sha256") != digest(tensors):
-            return 0  # safetensors checks its header only, this the numbers
         module.load_state_dict(nested(tensors, "module")["state"])
         state = {int(position): values for position, values in nested(tensors, "optimizer").items()}
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
@@ -77,7 +71,24 @@ class Checkpoints:
                 name: torch.empty_like(parameter).copy_(v) for name, v in values.items() if v.shape == parameter.shape
             }
             values.update(moved)
-        return int(metadata["epoch"])
+        return int(tensors["epoch"])
+
+    def _read(self, stage: str) -> dict[str, Tensor]:
+        """Empty where there is nothing to go on from."""
+        path = self.folder / f"{stage}.safetensors" if self.folder is not None else None
+        if path is None or not path.is_file():
+            return {}
+        try:
+            with safe_open(path, "pt") as stored:
+                metadata = stored.metadata() or {}
+                if metadata.get("key") != self.key:
+                    return {}
+                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
+        except (SafetensorError, OSError):
+            return {}  # a damaged checkpoint costs time, never correctness
+        if metadata.get("sha256") != digest(tensors):
+            return {}  # safetensors checks its header only, this the numbers
+        return tensors | {"epoch": torch.tensor(int(metadata["epoch"]))}
 
     def clear(self) -> None:
         if self.folder is not None and self.folder.is_dir():
@@ -87,27 +98,30 @@ class Checkpoints:
 
 
 class Watch:
-    """Carries the caller's three wishes through the stages of one update."""
+    """Carries the caller's three wishes through the stages of one update. In a team, those of the first process."""
 
     def __init__(
         self,
         on_progress: Callable[[Progress], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
         checkpoints: Checkpoints | None = None,
+        team: Team = ALONE,
     ) -> None:
         self._on_progress = on_progress or (lambda _: None)
         self._should_stop = should_stop or (lambda: False)
-        self.checkpoints = checkpoints or Checkpoints(None)
+        self.checkpoints = checkpoints or Checkpoints(None, team=team)
+        self.team = team
 
     def report(self, progress: Progress) -> None:
-        self._on_progress(progress)
+        if self.team.first:
+            self._on_progress(progress)
 
     def silent(self) -> Watch:
         """For work inside a stage: it can be stopped, but has no progress and no checkpoint of its own."""
-        return Watch(should_stop=self._should_stop)
+        return Watch(should_stop=self._should_stop, team=self.team)
 
     def stop_if_asked(self) -> None:
-        if self._should_stop():
+        if self.team.decided(self._should_stop):
             raise Stopped("stopped on request; call learn again with the same checkpoint folder to go on")
 
     def epochs(

@@ -1,6 +1,7 @@
 """What holds the net near its past while it learns new classes: a penalty beside the triplet loss.
 
-Each is built once for a task and then called at every step with the net, its inputs and their embeddings.
+Each is built once for a task and then called at every step with the net, its inputs and their embeddings. In a team of
+processes the inputs are the own share, and the embeddings those of the whole batch.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from zstci.choices import REGULARIZERS
+from zstci.distributed import ALONE, Team
 from zstci.errors import UnknownStrategy
 from zstci.losses import batch_hard_triplet
 from zstci.nets import EmbeddingNet
@@ -45,19 +47,20 @@ class Finetune:
 class LwF:
     """Learning without forgetting: the new embedding of an image stays near its old one."""
 
-    def __init__(self, parent: EmbeddingNet, weight: float) -> None:
-        self.parent, self.weight = parent, weight
+    def __init__(self, parent: EmbeddingNet, weight: float, team: Team = ALONE) -> None:
+        self.parent, self.weight, self.team = parent, weight, team
 
     def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor:
         with torch.no_grad():
-            before = self.parent(inputs)
+            before = self.team.whole(self.parent(inputs), len(embeddings))
         return self.weight / 2 * (embeddings - before).square().sum()
 
 
 class WeightAnchor:
     """EWC and MAS: each weight is tied to its old value by a spring as stiff as the weight was important."""
 
-    def __init__(self, parent: EmbeddingNet, importance: Importance, weight: float) -> None:
+    def __init__(self, parent: EmbeddingNet, importance: Importance, weight: float, team: Team = ALONE) -> None:
+        self.team = team
         anchors = dict(parent.named_parameters())
         self.names = list(importance)
         self.weight = weight
@@ -68,7 +71,7 @@ class WeightAnchor:
     def __call__(self, net: EmbeddingNet, inputs: Tensor, embeddings: Tensor) -> Tensor:
         current = dict(net.named_parameters())
         weights = torch.cat([current[name].flatten() for name in self.names])
-        return self.weight / 2 * (self.importance * (weights - self.anchor).square()).sum()
+        return self.team.once(self.weight / 2 * (self.importance * (weights - self.anchor).square()).sum())
 
 
 def check_regularizer(name: str) -> str:
@@ -101,21 +104,25 @@ def estimate_importance(
     kind: str,
     margin: float,
     negatives: Tensor | None = None,
+    team: Team = ALONE,
 ) -> dict[str, Tensor]:
     """Mean over batches of the squared *batch* gradient, for every trainable parameter.
 
+    `batches` are the own share of the inputs and the labels of the whole batch, whose gradient it is that is squared.
     The net is used in the mode it is in; pass a copy, because a forward in train mode moves BatchNorm's statistics.
     """
     parameters = {name: p for name, p in net.named_parameters() if p.requires_grad}
     sums = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = 0
     for inputs, labels in batches:
-        loss = IMPORTANCES[kind](net.raw(inputs).float(), labels, margin, negatives)
+        with team.whole_batch_statistics():
+            raw = team.whole(net.raw(inputs).float(), len(labels))
+        loss = IMPORTANCES[kind](raw, labels, margin, negatives)
         # A loss that is exactly 0 everywhere still gives gradients (zeros): the weight mattered to nothing here.
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        for name, gradient in zip(parameters, gradients, strict=True):
-            if gradient is not None:
-                sums[name] += gradient.square()
+        used = [name for name, gradient in zip(parameters, gradients, strict=True) if gradient is not None]
+        for name, gradient in zip(used, team.summed([g for g in gradients if g is not None]), strict=True):
+            sums[name] += gradient.square()
         count += 1
     return {name: total / max(count, 1) for name, total in sums.items()}
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from zstci.config import Config, InputConfig
-from zstci.data import Inputs, Vectors, batches
+from zstci.data import Inputs, Vectors
 from zstci.devices import autocast, resolve
+from zstci.distributed import ALONE, Team
 from zstci.errors import NotFinite
 from zstci.losses import batch_hard_triplet
 from zstci.nets import EmbeddingNet, choose_trainable
@@ -46,6 +47,7 @@ def fine_tune(
     importance: Mapping[str, Importance],
     negatives: Tensor,
     watch: Watch,
+    team: Team = ALONE,
 ) -> EmbeddingNet:
     """A new net, trained from `start`, which is left as it is. Task 1 has no past, so nothing holds it back."""
     device = resolve(config.device)
@@ -53,7 +55,7 @@ def fine_tune(
     parent = copy.deepcopy(start).to(device)
     names = choose_trainable(net, config.train.trainable)
     set_mode(net, train=config.train.batchnorm == "train" or (config.train.batchnorm == "train_first" and task == 1))
-    draw = _Batches(inputs, targets, config, task, device)
+    draw = _Batches(inputs, targets, config, task, device, team)
     old_prototypes = negatives.to(device)
     regularizer = _regularizer(parent, importance, names, config, task, draw, old_prototypes)
     optimizer = torch.optim.Adam(
@@ -62,11 +64,12 @@ def fine_tune(
         weight_decay=config.train.weight_decay,
         fused=True,
     )
+    team.sum_gradients(optimizer)
 
     def losses(epoch: int) -> Iterator[Tensor]:
         for pixels, labels in draw.epoch(epoch):
-            with autocast(device, config.train.precision):
-                embeddings = net(pixels)
+            with autocast(device, config.train.precision), team.whole_batch_statistics():
+                embeddings = team.whole(net(pixels), len(labels))
             # With one class in the batch there is nothing to keep apart but the classes of the past.
             others = old_prototypes if len(labels.unique()) == 1 else None
             loss = batch_hard_triplet(embeddings, labels, config.train.margin, others)
@@ -77,14 +80,21 @@ def fine_tune(
 
 
 def importance_of(
-    net: EmbeddingNet, inputs: Inputs, targets: Tensor, config: Config, *, task: int, negatives: Tensor
+    net: EmbeddingNet,
+    inputs: Inputs,
+    targets: Tensor,
+    config: Config,
+    *,
+    task: int,
+    negatives: Tensor,
+    team: Team = ALONE,
 ) -> dict[str, dict[str, Tensor]]:
     """EWC's and MAS's importance of every trainable weight, from one epoch of the task."""
     device = resolve(config.device)
     probe = copy.deepcopy(net).to(device)  # train mode moves BatchNorm's statistics: never the net's own
     choose_trainable(probe, config.train.trainable)
     set_mode(probe, train=config.train.batchnorm != "eval")
-    draw = _Batches(inputs, targets, config, task, device)
+    draw = _Batches(inputs, targets, config, task, device, team)
     others = negatives.to(device) if draw.classes == 1 else None
     return {kind: _estimate(probe, draw, kind, config, others) for kind in IMPORTANCES}
 
@@ -92,7 +102,7 @@ def importance_of(
 def _estimate(
     probe: EmbeddingNet, draw: _Batches, kind: str, config: Config, negatives: Tensor | None
 ) -> dict[str, Tensor]:
-    found = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, negatives)
+    found = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, negatives, draw.team)
     return {name: value.cpu() for name, value in found.items()}
 
 
@@ -111,37 +121,43 @@ def embed_all(
     config: InputConfig,
     device: torch.device,
     watch: Watch | None = None,
+    team: Team = ALONE,
 ) -> Tensor:
     """`forward` of every input at test time, [N, D] on the CPU. Decoding runs one batch ahead of the net."""
-    plan = list(batches(len(inputs), _EMBED_VECTORS if isinstance(inputs, Vectors) else _EMBED_IMAGES[device.type]))
+    at_once = _EMBED_VECTORS if isinstance(inputs, Vectors) else _EMBED_IMAGES[device.type]
+    plan = list(team.even_share(len(inputs)).split(at_once))  # as many for everyone: all can stop at the same one
     outputs = []
     for done, pixels in enumerate(_ahead(plan, lambda chosen: inputs.plain(chosen, config)), start=1):
         outputs.append(forward(pixels.to(device)).float().cpu())
         if watch is not None:
             watch.stop_if_asked()
             watch.report(Progress("embedding", done / len(plan)))
-    result = torch.cat(outputs)
+    result = team.whole(torch.cat(outputs), len(inputs))
     if not torch.isfinite(result).all():
         raise NotFinite("the net answers NaN or infinity for some images; its weights are damaged or it diverged")
     return result
 
 
 class _Batches:
-    """The task's P x K batches, the same for the same seed, task and epoch, whatever happened before."""
+    """The task's P x K batches, the same for the same seed, task and epoch, whatever happened before: the inputs of the
+    own share, and the labels of all."""
 
-    def __init__(self, inputs: Inputs, targets: Tensor, config: Config, task: int, device: torch.device) -> None:
+    def __init__(
+        self, inputs: Inputs, targets: Tensor, config: Config, task: int, device: torch.device, team: Team = ALONE
+    ) -> None:
         self.inputs, self.targets, self.config, self.task, self.device = inputs, targets, config, task, device
+        self.team = team
         self.members = class_members(targets)
         self.classes = len(self.members)
 
     def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         train, random = self.config.train, generator(self.config.seed, self.task, "epoch", epoch)
         plan = epoch_batches(self.members, train.classes_per_batch, train.images_per_class, random)
-        for chosen, pixels in zip(
-            plan,
-            _ahead(plan, lambda positions: self.inputs.augmented(positions, self.config.net.input, random)),
-            strict=True,
-        ):
+
+        def load(positions: Tensor) -> Tensor:
+            return self.inputs.augmented(positions, self.config.net.input, random, self.team.share(len(positions)))
+
+        for chosen, pixels in zip(plan, _ahead(plan, load), strict=True):
             yield pixels.to(self.device), self.targets[chosen].to(self.device)
 
 
@@ -170,7 +186,7 @@ def _regularizer(
     if task == 1 or kind == "finetune":
         return Finetune()
     if kind == "lwf":
-        return LwF(parent, weight)
+        return LwF(parent, weight, draw.team)
     # Where less learns than before (all -> head), the rest of what is known is not needed.
     known = {name: value for name, value in importance.get(kind, {}).items() if name in names}
     if len(known) < len(names):
@@ -181,5 +197,5 @@ def _regularizer(
             parameter.requires_grad_(name in names)
         set_mode(probe, train=config.train.batchnorm != "eval")
         others = negatives if draw.classes == 1 else None  # a single class alone would make every weight worthless
-        known = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, others)
-    return WeightAnchor(parent, known, weight)
+        known = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, others, draw.team)
+    return WeightAnchor(parent, known, weight, draw.team)

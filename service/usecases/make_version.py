@@ -21,6 +21,7 @@ from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
 from service.usecases import hold_out, read_upload
 from service.usecases.configure import choose_config
+from service.usecases.learn_together import Job, learn_together
 from service.usecases.progress import Reporter
 from service.usecases.purge import upload_key, work_folder
 from zstci import Config, ImageFiles, Snapshot, TaskData, learn
@@ -145,6 +146,10 @@ class Maker:
             except SnapshotError:
                 shutil.rmtree(kept)  # it costs the time to learn it again, nothing else
         checkpoints = work_folder(self._settings, update.id) / "checkpoints"
+        if self._settings.train_processes > 1:
+            job = Job(base.snapshot, data, config, checkpoints, kept)
+            folder = work_folder(self._settings, update.id) / "together"
+            return learn_together(job, self._settings.train_processes, folder, reporter, reporter.should_stop)
         snapshot = learn(base.snapshot, data, config, reporter, reporter.should_stop, checkpoints)
         snapshot.save(kept)
         return snapshot

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from zstci.classifiers import Scatter
 from zstci.config import Config
-from zstci.data import TaskData, Vectors
+from zstci.data import ALL, TaskData, Vectors
 from zstci.devices import on, resolve
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
@@ -116,8 +116,8 @@ class _Joined:
     def plain(self, positions: Tensor, config: object) -> Tensor:
         return self._gather(positions, lambda part, chosen: part.plain(chosen, config))
 
-    def augmented(self, positions: Tensor, config: object, random: torch.Generator) -> Tensor:
-        return self._gather(positions, lambda part, chosen: part.augmented(chosen, config, random))
+    def augmented(self, positions: Tensor, config: object, random: torch.Generator, keep: slice = ALL) -> Tensor:
+        return self._gather(positions, lambda part, chosen: part.augmented(chosen, config, random))[keep]
 
     def fingerprint(self) -> str:
         return "".join(part.fingerprint() for part in self.parts)

@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import ExifTags, Image
 from torch.nn import functional as F
 
 from tests.unit.zstci import tiny
@@ -87,3 +87,20 @@ def test_random_parts_cover_8_to_100_percent_in_sides_of_3_to_4():
     assert 0.9 < max(areas) <= 1.0
     assert 0.73 < min(ratios) < 0.8
     assert 1.25 < max(ratios) < 1.36
+
+
+@pytest.mark.parametrize("augment", ["none", "crop", "resized_crop"])
+@pytest.mark.parametrize("keep", [slice(0, 5, 2), slice(1, 5, 2), slice(7, 5, 8)], ids=["first", "second", "nothing"])
+def test_a_share_of_a_batch_is_augmented_as_in_the_whole_batch(augment, keep, tmp_path):
+    lying = Image.Exif()
+    lying[ExifTags.Base.Orientation] = 6
+    for number, (width, height) in enumerate([(50, 40), (20, 200), (16, 16)]):
+        noise(width, height).save(tmp_path / f"{number}.jpg", exif=lying if number == 1 else Image.Exif())
+    files = ImageFiles([tmp_path / f"{number}.jpg" for number in range(3)])
+    config, positions = InputConfig(size=16, resize=16, augment=augment), torch.tensor([1, 0, 2, 1, 0])
+    for inputs in (files, ImageArrays([noise(50, 40), noise(50, 40), noise(50, 40)])):
+        random, other = generator(3), generator(3)
+        whole = inputs.augmented(positions, config, random)
+
+        assert torch.equal(inputs.augmented(positions, config, other, keep), whole[keep])
+        assert torch.equal(random.get_state(), other.get_state()), "the next batch is drawn alike too"

@@ -9,7 +9,6 @@ from tests.unit.zstci import tiny
 from zstci import ImageArrays, ImageFiles, TaskData, Vectors
 from zstci._torchvision_ops import make_torchvision_importable
 from zstci.config import InputConfig
-from zstci.data import batches
 from zstci.errors import InvalidData, LabelMismatch, MixedImages, NotFinite, TooFewImages, UnreadableImage
 from zstci.images import to_pixels
 
@@ -127,10 +126,6 @@ def test_classes_keep_first_seen_order():
 
     assert data.classes == ("b", "a", "c")
     assert data.targets.tolist() == [0, 1, 0, 2, 1]
-
-
-def test_batches_cover_every_position_once():
-    assert [batch.tolist() for batch in batches(5, 2)] == [[0, 1], [2, 3], [4]]
 
 
 def test_the_fingerprint_tells_content_and_labels_apart(tmp_path):
