@@ -15,8 +15,7 @@ from service.cli.progress import UploadBar
 from service.cli.watch import STOPPED, watch
 
 if TYPE_CHECKING:
-    from service.client import Client, DryRun, Update
-    from service.client.client import AddOptions
+    from service.client import AddOptions, Client, DryRun, Update
 
 __all__ = ["add"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ import httpx
 
 from service.client.models import UpdateEntry
 from service.errors import ServiceError
+from zstci.errors import ZstciError
 
 __all__ = ["ApiError", "Fault", "UpdateCancelled", "UpdateFailed"]
 
@@ -32,7 +34,8 @@ class Fault:
 
 
 class ApiError(ServiceError):
-    """A problem (RFC 9457) that the service answered with."""
+    """A problem (RFC 9457) that the service answered with. `ApiError.of` makes those that have a class of their own in
+    service/errors.py instances of it as well, so that `except ClassExists` works on both sides of the wire."""
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class ApiError(ServiceError):
         errors: Sequence[Fault] = (),
         request_id: str | None = None,
     ) -> None:
-        super().__init__(detail)
+        Exception.__init__(self, detail)  # the class beside this one may want what only the service has
         self.detail, self.code, self.status, self.title = detail, code, status, title
         self.errors, self.request_id = tuple(errors), request_id
 
@@ -58,7 +61,7 @@ class ApiError(ServiceError):
             Fault(str(fault.get("pointer", "")), str(fault.get("code", "")), str(fault.get("detail", "")))
             for fault in problem.get("errors") or []
         ]
-        return cls(
+        return _kind(str(problem["code"]))(
             str(problem.get("detail") or problem.get("title") or response.reason_phrase),
             code=str(problem["code"]),
             status=response.status_code,
@@ -73,7 +76,7 @@ class ApiError(ServiceError):
             fault if fault.image is None else replace(fault, pointer=f"{_IMAGES}{fault.image + images}")
             for fault in self.errors
         ]
-        return ApiError(
+        return type(self)(
             self.detail,
             code=self.code,
             status=self.status,
@@ -101,6 +104,18 @@ class UpdateCancelled(ServiceError):
         instant = entry.instant_version
         left = "nothing has changed" if instant is None else f"its instant version {instant} stays"
         super().__init__(f"update {entry.id} was cancelled; {left}")
+
+
+@functools.cache
+def _kind(code: str) -> type[ApiError]:
+    """The class that the service raised, with all that an ApiError knows."""
+    kinds: list[type[ZstciError]] = [ZstciError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    known = [kind for kind in kinds if kind.__dict__.get("code") == code and kind is not ServiceError]
+    if not known or issubclass(known[0], ApiError):
+        return ApiError
+    return type(known[0].__name__, (ApiError, known[0]), {})
 
 
 def _problem(response: httpx.Response) -> dict[str, Any] | None:
