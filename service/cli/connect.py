@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from service.client import Client
 
-__all__ = ["Url", "connect"]
+__all__ = ["Url", "connect", "service_of"]
 
 Url = Annotated[
     str | None,
@@ -19,6 +19,13 @@ Url = Annotated[
 
 def connect(url: str | None) -> Client:
     from service.client import Client
+
+    return Client(*service_of(url))
+
+
+def service_of(url: str | None) -> tuple[str, str | None]:
+    """Its address, and the key to show there."""
     from service.config import load_settings
 
-    return Client(url if url is not None else load_settings().url)
+    settings = load_settings()
+    return url if url is not None else settings.url, settings.key or None

@@ -1,5 +1,5 @@
-"""What is asked and what is made of the answers, without input and output: a call is a generator that yields requests and
-is sent their responses. `Client` and `AsyncClient` run the same calls, each in its own way."""
+"""What is asked and what is made of the answers, without input and output: a call is a generator that yields requests
+and is sent their responses. `Client` and `AsyncClient` run the same calls, each in its own way."""
 
 from __future__ import annotations
 

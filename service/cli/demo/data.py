@@ -1,0 +1,82 @@
+"""The demo's images, as anybody's would lie on a disk: update-1/class-name/image.png, and others for the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["Kind", "Story", "Task", "write_story"]
+
+Kind = Literal["digits", "pictures"]
+
+_LEARN, _TEST = 30, 30  # images of a class
+_SIZE = 96
+_UPDATES = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """One update: what is sent, and other images of the same classes."""
+
+    folder: Path
+    classes: tuple[str, ...]
+    tests: tuple[tuple[str, Path], ...]  # name of the class, image
+
+
+@dataclass(frozen=True)
+class Story:
+    kind: Kind
+    tasks: tuple[Task, ...]
+
+
+def write_story(kind: Kind, folder: Path) -> Story:
+    import numpy as np
+
+    classes = {"digits": _digits, "pictures": _pictures}[kind]()
+    groups = np.array_split(np.array(list(classes)), _UPDATES)
+    updates = [{str(name): classes[str(name)] for name in group} for group in groups]
+    return Story(kind, tuple(_write(folder, number, update) for number, update in enumerate(updates, start=1)))
+
+
+def _write(folder: Path, number: int, classes: dict[str, list[Image.Image]]) -> Task:
+    learn, test = folder / f"update-{number}", folder / "test"
+    tests = []
+    for name, images in classes.items():
+        for root in (learn, test):
+            (root / name).mkdir(parents=True)
+        for position, image in enumerate(images):
+            path = (learn if position < _LEARN else test) / name / f"{position}.png"
+            image.save(path)
+            if position >= _LEARN:
+                tests.append((name, path))
+    return Task(learn, tuple(classes), tuple(tests))
+
+
+def _digits() -> dict[str, list[Image.Image]]:
+    """scikit-learn's scans of handwritten digits, eight by eight pixels made larger."""
+    import numpy as np
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    scans = load_digits()
+    pixels = (scans.images * (255 / 16)).astype(np.uint8)
+
+    def of(digit: int) -> Iterator[Image.Image]:
+        for scan in pixels[scans.target == digit][: _LEARN + _TEST]:
+            yield Image.fromarray(scan).resize((_SIZE, _SIZE), Image.Resampling.BICUBIC).convert("RGB")
+
+    return {f"digit {digit}": list(of(digit)) for digit in range(10)}
+
+
+def _pictures() -> dict[str, list[Image.Image]]:
+    import numpy as np
+
+    from service.cli.demo.drawn import DRAWN, draw
+
+    random = np.random.default_rng(0)
+    return {name: [draw(name, random) for _ in range(_LEARN + _TEST)] for name in DRAWN}
