@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import itertools
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,9 @@ from service.cli.connect import Url, connect
 from service.cli.output import AsJson, echo_facts, echo_json, say
 from service.cli.progress import CountBar
 from service.cli.query import name_images
+
+if TYPE_CHECKING:
+    from service.client import AsyncClient
 
 __all__ = ["Load", "bench"]
 
@@ -82,39 +86,52 @@ def _ask(url: str | None, contents: list[bytes], seconds: float, clients: int) -
     import anyio
 
     from service.cli.connect import service_of
-    from service.client import ApiError, AsyncClient
-    from service.errors import ServiceUnreachable
+    from service.client import AsyncClient
 
-    load = Load()
-    address, key = service_of(url)
-    started = time.monotonic()
-
-    async def one(number: int) -> None:
-        async with AsyncClient(address, key, tries=1) as client:
-            turn = number
-            while (begun := time.monotonic()) < started + seconds:
-                turn += 1
-                try:
-                    answer = await client.classify(contents[turn % len(contents)], 1)
-                except (ApiError, ServiceUnreachable) as error:
-                    load.refused[error.code] += 1
-                    await anyio.sleep(0.01)  # or refusals would be all that is measured
-                    continue
-                load.seconds.append(time.monotonic() - begun)
-                load.versions.add(answer.version)
-
-    async def all_of_them() -> None:
-        with closing(CountBar("seconds", round(seconds))) as bar:
+    async def all_of_them() -> Load:
+        load = Load()
+        async with AsyncExitStack() as stack:
+            # All made before the clock runs: the first one of a process takes a while.
+            made = [await stack.enter_async_context(AsyncClient(*service_of(url), tries=1)) for _ in range(clients)]
+            started = time.monotonic()
+            bar = stack.enter_context(closing(CountBar("seconds", int(seconds))))
             async with anyio.create_task_group() as group:
-                for number in range(clients):
-                    group.start_soon(one, number)
+                for number, client in enumerate(made):
+                    group.start_soon(_keep_asking, client, _turned(contents, number), started + seconds, load)
                 for _ in range(int(seconds)):
                     await anyio.sleep(1)
                     bar(1)
-        load.elapsed = time.monotonic() - started
+            load.elapsed = time.monotonic() - started
+        return load
 
-    anyio.run(all_of_them)
-    return load
+    return anyio.run(all_of_them)
+
+
+async def _keep_asking(client: AsyncClient, contents: list[bytes], until: float, load: Load) -> None:
+    """Once at least, so that a slow service is measured as well."""
+    import anyio
+
+    from service.client import ApiError
+    from service.errors import ServiceUnreachable
+
+    for content in itertools.cycle(contents):
+        begun = time.monotonic()
+        try:
+            answer = await client.classify(content, 1)
+        except (ApiError, ServiceUnreachable) as error:
+            load.refused[error.code] += 1
+            await anyio.sleep(0.01)  # or refusals would be all that is measured
+        else:
+            load.seconds.append(time.monotonic() - begun)
+            load.versions.add(answer.version)
+        if time.monotonic() >= until:
+            return
+
+
+def _turned(contents: list[bytes], number: int) -> list[bytes]:
+    """Each client begins with another image."""
+    first = number % len(contents)
+    return contents[first:] + contents[:first]
 
 
 def _document(load: Load, clients: int) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import socket
 
 __all__ = ["answers", "free_port", "in_the_way"]
 
+_SECONDS = 5.0  # a service that is busy may take a while
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -32,7 +34,7 @@ def answers(host: str, port: int) -> str | None:
     from service.errors import ServiceUnreachable
 
     here = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    with Client(f"http://{here}:{port}", timeout=5, tries=1) as client:
+    with Client(f"http://{here}:{port}", timeout=_SECONDS, tries=1) as client:
         try:
             ready = client.ready()
         except (ApiError, ServiceUnreachable, ValueError):  # ValueError: JSON of somebody else

@@ -18,13 +18,15 @@ Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen
 WithParent = Annotated[bool, typer.Option(hidden=True, help="End when standard input does: the parent is gone")]
 
 
-def serve(host: Host = None, port: Port = None) -> None:
+def serve(host: Host = None, port: Port = None, with_parent: WithParent = False) -> None:
     """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
     from service import logs
-    from service.cli.supervise import supervise
+    from service.cli.supervise import end_with_parent, supervise
     from service.config import load_settings
     from service.storage.prepare import prepare_database
 
+    if with_parent:
+        end_with_parent()
     logs.configure()
     settings = load_settings()
     prepare_database(settings)

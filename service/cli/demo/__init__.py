@@ -32,6 +32,9 @@ Which = Annotated[
     Data, typer.Option("--data", help="Scanned digits (the gap is wide), drawn shapes and textures, or both")
 ]
 Translator = Annotated[str, typer.Option(help="What to compare with no translation; several with commas between")]
+Count = Annotated[
+    int, typer.Option("--images", min=4, max=80, help="Images of a class to learn from; as many others test it")
+]
 Home = Annotated[
     Path | None,
     typer.Option(help="A new folder for the service and its images (default: a temporary one)", show_default=False),
@@ -43,6 +46,7 @@ Keep = Annotated[bool, typer.Option("--keep", help="Leave the service running un
 def demo(
     data: Which = Data.digits,
     translator: Translator = "auto",
+    images: Count = 30,
     home: Home = None,
     out: Out = Path("."),
     keep: Keep = False,
@@ -56,18 +60,24 @@ def demo(
         for kind in kinds:
             plot = out / f"zstci-demo-{kind}.png"
             with ExitStack() as service:
-                documents.append(_tell(kind, translators, folder / kind, plot, service))
+                documents.append(_tell(kind, translators, images, folder / kind, plot, service))
                 if keep:
                     kept.push(service.pop_all())
+                else:
+                    documents[-1]["url"] = None
             if not as_json:
                 _echo(documents[-1])
         if as_json:
             echo_json({"stories": documents})
         if keep:
             _stay([document["url"] for document in documents])
+        elif not as_json:
+            say("to look around in what was learnt: zstci demo --keep")
 
 
-def _tell(kind: Kind, translators: list[str], folder: Path, plot: Path, service: ExitStack) -> dict[str, Any]:
+def _tell(
+    kind: Kind, translators: list[str], images: int, folder: Path, plot: Path, service: ExitStack
+) -> dict[str, Any]:
     from service.cli.demo.data import write_story
     from service.cli.demo.own_service import own_service
     from service.cli.demo.plot import draw_plot
@@ -76,7 +86,7 @@ def _tell(kind: Kind, translators: list[str], folder: Path, plot: Path, service:
     from service.client import Client
 
     started = time.monotonic()
-    story = write_story(kind, folder / "images")
+    story = write_story(kind, folder / "images", images)
     with closing(StoryBar(count_steps(story, translators))) as bar:
         url = service.enter_context(own_service(folder / "home"))
         with Client(url) as client:

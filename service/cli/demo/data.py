@@ -14,7 +14,6 @@ __all__ = ["Kind", "Story", "Task", "write_story"]
 
 Kind = Literal["digits", "pictures"]
 
-_LEARN, _TEST = 30, 30  # images of a class
 _SIZE = 96
 _UPDATES = 3
 
@@ -34,30 +33,31 @@ class Story:
     tasks: tuple[Task, ...]
 
 
-def write_story(kind: Kind, folder: Path) -> Story:
+def write_story(kind: Kind, folder: Path, count: int) -> Story:
+    """`count` images of each class to learn from, and as many others to test with."""
     import numpy as np
 
-    classes = {"digits": _digits, "pictures": _pictures}[kind]()
+    classes = {"digits": _digits, "pictures": _pictures}[kind](2 * count)
     groups = np.array_split(np.array(list(classes)), _UPDATES)
     updates = [{str(name): classes[str(name)] for name in group} for group in groups]
-    return Story(kind, tuple(_write(folder, number, update) for number, update in enumerate(updates, start=1)))
+    return Story(kind, tuple(_write(folder, number, update, count) for number, update in enumerate(updates, start=1)))
 
 
-def _write(folder: Path, number: int, classes: dict[str, list[Image.Image]]) -> Task:
+def _write(folder: Path, number: int, classes: dict[str, list[Image.Image]], count: int) -> Task:
     learn, test = folder / f"update-{number}", folder / "test"
     tests = []
     for name, images in classes.items():
         for root in (learn, test):
             (root / name).mkdir(parents=True)
         for position, image in enumerate(images):
-            path = (learn if position < _LEARN else test) / name / f"{position}.png"
+            path = (learn if position < count else test) / name / f"{position}.png"
             image.save(path)
-            if position >= _LEARN:
+            if position >= count:
                 tests.append((name, path))
     return Task(learn, tuple(classes), tuple(tests))
 
 
-def _digits() -> dict[str, list[Image.Image]]:
+def _digits(count: int) -> dict[str, list[Image.Image]]:
     """scikit-learn's scans of handwritten digits, eight by eight pixels made larger."""
     import numpy as np
     from PIL import Image
@@ -67,16 +67,16 @@ def _digits() -> dict[str, list[Image.Image]]:
     pixels = (scans.images * (255 / 16)).astype(np.uint8)
 
     def of(digit: int) -> Iterator[Image.Image]:
-        for scan in pixels[scans.target == digit][: _LEARN + _TEST]:
+        for scan in pixels[scans.target == digit][:count]:
             yield Image.fromarray(scan).resize((_SIZE, _SIZE), Image.Resampling.BICUBIC).convert("RGB")
 
     return {f"digit {digit}": list(of(digit)) for digit in range(10)}
 
 
-def _pictures() -> dict[str, list[Image.Image]]:
+def _pictures(count: int) -> dict[str, list[Image.Image]]:
     import numpy as np
 
     from service.cli.demo.drawn import DRAWN, draw
 
     random = np.random.default_rng(0)
-    return {name: [draw(name, random) for _ in range(_LEARN + _TEST)] for name in DRAWN}
+    return {name: [draw(name, random) for _ in range(count)] for name in DRAWN}

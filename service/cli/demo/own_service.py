@@ -28,9 +28,9 @@ def own_service(home: Path) -> Iterator[str]:
     port, log = free_port(), home / "log.txt"
     with log.open("w") as file:  # a file, because nobody reads a pipe that fills up
         process = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "serve", "--host", "127.0.0.1", "--port", str(port)],
+            [sys.executable, "-m", "service.cli", "serve", "--with-parent", "--host", "127.0.0.1", "--port", str(port)],
             env=_environment(home),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # never written to: it ends when we do, even if we are killed
             stdout=file,
             stderr=file,
             start_new_session=True,  # Ctrl-C is for the demo, which ends its service in an orderly way
@@ -45,6 +45,8 @@ def own_service(home: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()  # its children see that, and end too
             process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -21,10 +21,10 @@ def draw_plot(story: Story, found: Sequence[Measured], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.6, 6.2), dpi=130, facecolor="white")
+    figure = Figure(figsize=(9.6, 5.4), dpi=130, facecolor="white")
     FigureCanvasAgg(figure)
     top, bottom = figure.add_gridspec(
-        2, 1, height_ratios=(1, 2.1), left=0.07, right=0.97, top=0.86, bottom=0.09, hspace=0.5
+        2, 1, height_ratios=(1, 3), left=0.07, right=0.97, top=0.86, bottom=0.08, hspace=0.42
     )
     for task, cell in enumerate(top.subgridspec(1, len(story.tasks), wspace=0.06)):
         _draw_task(figure, cell, story, task)
@@ -41,11 +41,11 @@ def _title(found: Sequence[Measured]) -> str:
     last = max(row.update for row in found)
     ends = {row.translator: row.old for row in found if row.update == last and row.old is not None}
     said = ", ".join(f"{value:.0f} % {_called(name)}" for name, value in ends.items())
-    return f"Old classes after update {last}, no old image kept: {said}"
+    return f"Old classes, no old image kept: {said}"
 
 
 def _called(translator: str) -> str:
-    return "without translation" if translator == "none" else f"with {translator}"
+    return "without translation" if translator == "none" else f"with translation ({translator})"
 
 
 def _draw_task(figure: Any, cell: Any, story: Story, number: int) -> None:
@@ -81,7 +81,7 @@ def _draw_curves(axis: Any, found: Sequence[Measured], which: str, title: str) -
     _label_ends(axis, found, which, colours)
     axis.set_title(title, loc="left", fontsize=10.5, color=_INK)
     axis.set_xticks(updates, [f"after update {update}" for update in updates])
-    axis.set_xlim(0.85, updates[-1] + 0.35)
+    axis.set_xlim(0.7, updates[-1] + 0.35)
     axis.set_ylim(0, 102)
     axis.grid(axis="y", color="#e5e7eb")
     axis.tick_params(colors=_INK, length=0)

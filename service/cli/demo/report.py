@@ -6,12 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from service.cli.demo.story import Measured
+from service.cli.output import say
 from service.cli.progress import details
 from service.client import Progress as UpdateProgress
 
@@ -54,30 +56,30 @@ class StoryBar:
 def echo_results(rows: Sequence[dict[str, Any]]) -> None:
     """Rows as in the JSON."""
     found = [Measured(**row) for row in rows]
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    for update, names in {row.update: row.classes for row in found}.items():
+        say(f"  update {update}: {', '.join(names)}")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for title in ("update", "translation", "version"):
         table.add_column(title)
     for title in ("old classes", "new classes", "all", "seconds"):
         table.add_column(title, justify="right")
     best = _best(found)
-    for update in sorted({row.update for row in found}):
-        for row in (row for row in found if row.update == update):
-            old = Text("-" if row.old is None else f"{row.old:.1f} %", style="bold green" if row is best else "")
-            table.add_row(
-                Text(f"{row.update}: {', '.join(row.classes)}"),
-                Text(_translation(row)),
-                Text(str(row.version)),
-                old,
-                Text(f"{row.new:.1f} %"),
-                Text(f"{row.all:.1f} %"),
-                Text(f"{row.seconds:.1f}"),
-            )
+    for row in sorted(found, key=lambda row: row.update):
+        table.add_row(
+            Text(str(row.update)),
+            Text(_translation(row)),
+            Text(str(row.version)),
+            Text("-" if row.old is None else f"{row.old:.1f} %", style="bold green" if row is best else ""),
+            Text(f"{row.new:.1f} %"),
+            Text(f"{row.all:.1f} %"),
+            Text(f"{row.seconds:.1f}"),
+        )
     Console().print(table)
 
 
 def _translation(row: Measured) -> str:
     if row.update == 1:
-        return "(nothing to translate)"
+        return "nothing to do yet"
     return "without" if row.translator == "none" else row.translator
 
 

@@ -63,9 +63,9 @@ def _well(findings: Iterable[Finding]) -> bool:
 def _echo(finding: Finding) -> None:
     state = typer.style(finding.state.ljust(4), fg=_COLOURS[finding.state], bold=finding.state == "bad")
     typer.echo(state, nl=False)
-    say(f"  {finding.name.ljust(12)}{finding.detail}")
+    say(f"  {finding.name.ljust(13)}{finding.detail}")
     if finding.cure:
-        say(f"{' ' * 18}-> {finding.cure}")
+        say(f"{' ' * 19}-> {finding.cure}")
 
 
 def _echo_end(findings: list[Finding]) -> None:
