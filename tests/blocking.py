@@ -24,11 +24,11 @@ def connected(kind: type[Client] | type[AsyncClient], *arguments: Any, **options
             yield client
         return
     with start_blocking_portal("asyncio") as portal:
-        client = kind(*arguments, **options)
+        awaited = kind(*arguments, **options)
         try:
-            yield _Blocking(portal, client)
+            yield _Blocking(portal, awaited)
         finally:
-            portal.call(client.close)
+            portal.call(awaited.close)
 
 
 class _Blocking:

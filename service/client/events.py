@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ def follow(transport: Transport, update_id: str, after: int, has_ended: Callable
 
 async def afollow(
     transport: AsyncTransport, update_id: str, after: int, has_ended: Callable[[], Awaitable[bool]]
-) -> AsyncIterator[UpdateEvent]:
+) -> AsyncGenerator[UpdateEvent, None]:
     """As `follow`."""
     place = _Place(transport.service, update_id, after)
     while True:

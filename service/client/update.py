@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from inspect import isawaitable
 
 from service.client import calls
@@ -79,7 +79,8 @@ class AsyncUpdate(_Handle):
     async def cancel(self) -> UpdateEntry:
         return self._hear(await self._transport.run(calls.cancel(self.id)))
 
-    def events(self, after: int = 0) -> AsyncIterator[UpdateEvent]:
+    def events(self, after: int = 0) -> AsyncGenerator[UpdateEvent, None]:
+        """As `Update.events`; with `contextlib.aclosing` around it where it is left before its end."""
         return afollow(self._transport, self.id, after, self._has_ended)
 
     async def wait(self, on_progress: Callable[[Progress], Awaitable[None] | None] | None = None) -> UpdateEntry:

@@ -10,14 +10,11 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from service.cli.output import AsJson, echo_json, say
-
-if TYPE_CHECKING:
-    from service.cli.demo.data import Kind
 
 __all__ = ["demo"]
 
@@ -53,14 +50,14 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Watch what translation is for: a service of its own learns three times, with and without it. A minute or two."""
-    kinds: list[Kind] = ["digits", "pictures"] if data is Data.both else [data.value]
+    kinds = [kind for kind in Data if data in (kind, Data.both) and kind is not Data.both]
     translators = _translators(translator)
     documents = []
     with _folder(home) as folder, ExitStack() as kept:
         for kind in kinds:
-            plot = out / f"zstci-demo-{kind}.png"
+            plot = out / f"zstci-demo-{kind.value}.png"
             with ExitStack() as service:
-                documents.append(_tell(kind, translators, images, folder / kind, plot, service))
+                documents.append(_tell(kind, translators, images, folder / kind.value, plot, service))
                 if keep:
                     kept.push(service.pop_all())
                 else:
@@ -76,7 +73,7 @@ def demo(
 
 
 def _tell(
-    kind: Kind, translators: list[str], images: int, folder: Path, plot: Path, service: ExitStack
+    kind: Data, translators: list[str], images: int, folder: Path, plot: Path, service: ExitStack
 ) -> dict[str, Any]:
     from service.cli.demo.data import write_story
     from service.cli.demo.own_service import own_service
@@ -86,14 +83,14 @@ def _tell(
     from service.client import Client
 
     started = time.monotonic()
-    story = write_story(kind, folder / "images", images)
+    story = write_story(kind.value, folder / "images", images)
     with closing(StoryBar(count_steps(story, translators))) as bar:
         url = service.enter_context(own_service(folder / "home"))
         with Client(url) as client:
             found = run(client, story, translators, bar)
     draw_plot(story, found, plot)
     return {
-        "data": kind,
+        "data": kind.value,
         "settings": SETTINGS,
         "rows": [asdict(row) for row in found],
         "plot": str(plot),

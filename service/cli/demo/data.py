@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Kind", "Story", "Task", "write_story"]
-
-Kind = Literal["digits", "pictures"]
+__all__ = ["Story", "Task", "write_story"]
 
 _SIZE = 96
 _UPDATES = 3
@@ -29,11 +27,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Story:
-    kind: Kind
+    kind: str
     tasks: tuple[Task, ...]
 
 
-def write_story(kind: Kind, folder: Path, count: int) -> Story:
+def write_story(kind: str, folder: Path, count: int) -> Story:
     """`count` images of each class to learn from, and as many others to test with."""
     import numpy as np
 

@@ -23,12 +23,10 @@ def draw_plot(story: Story, found: Sequence[Measured], path: Path) -> None:
 
     figure = Figure(figsize=(9.6, 5.4), dpi=130, facecolor="white")
     FigureCanvasAgg(figure)
-    top, bottom = figure.add_gridspec(
-        2, 1, height_ratios=(1, 3), left=0.07, right=0.97, top=0.86, bottom=0.08, hspace=0.42
-    )
-    for task, cell in enumerate(top.subgridspec(1, len(story.tasks), wspace=0.06)):
+    rows = figure.add_gridspec(2, 1, height_ratios=(1, 3), left=0.07, right=0.97, top=0.86, bottom=0.08, hspace=0.42)
+    for task, cell in enumerate(rows[0].subgridspec(1, len(story.tasks), wspace=0.06)):
         _draw_task(figure, cell, story, task)
-    axes = bottom.subgridspec(1, 2, wspace=0.14).subplots(sharey=True)
+    axes = rows[1].subgridspec(1, 2, wspace=0.14).subplots(sharey=True)
     _draw_curves(axes[0], found, "old", "Old classes: those of earlier updates")
     _draw_curves(axes[1], found, "new", "New classes: those of this update")
     axes[0].set_ylabel("correct test images, %", color=_INK)

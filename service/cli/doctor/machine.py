@@ -48,7 +48,7 @@ def _onnxruntime() -> Finding:
     """A net of one step, computed: a library that loads may still not run on this processor."""
     import numpy as np
     import onnx
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped]
     from onnx import TensorProto, helper
 
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y")]

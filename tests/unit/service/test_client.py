@@ -91,8 +91,9 @@ def test_a_bad_image_is_named_by_its_place_in_the_whole_list(client, server):
         server.script["/v1/embeddings"] = [problem(422, "empty_image", "x", None, faults)]
         yield from [b"image"] * 3
 
-    with pytest.raises(EmptyImage) as caught:
+    with pytest.raises(ApiError) as caught:
         client.embed(images())
+    assert isinstance(caught.value, EmptyImage)
     [fault] = caught.value.errors
     assert (fault.image, fault.pointer, fault.detail) == (17, "/images/17", "no bytes")
 

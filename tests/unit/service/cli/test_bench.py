@@ -23,6 +23,9 @@ def server(contract, monkeypatch):
     return contract
 
 
+ANSWER: dict[str, object] = {"predictions": [], "margin": None, "version": 2}
+
+
 def bench(*options: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["bench", "--seconds", "0.3", "--clients", "3", *options], catch_exceptions=False)
     return result.exit_code, result.stdout
@@ -39,8 +42,7 @@ def test_every_answer_is_counted_once(server):
 
 
 def test_what_was_refused_shows_and_is_not_asked_again(server):
-    answer = {"predictions": [], "margin": None, "version": 2}
-    server.script["/v1/classify"] = [JSONResponse({"data": [answer]}), busy(0), busy(0)]
+    server.script["/v1/classify"] = [JSONResponse({"data": [ANSWER]}), busy(0), busy(0)]
     code, out = bench("--json")
     found = json.loads(out)
     assert (code, found["refused"]) == (0, {"busy": 2})
@@ -48,8 +50,7 @@ def test_what_was_refused_shows_and_is_not_asked_again(server):
 
 
 def test_not_one_answer_is_exit_code_1(server):
-    answer = {"predictions": [], "margin": None, "version": 2}
-    server.script["/v1/classify"] = [JSONResponse({"data": [answer]}), *[busy(0)] * 10_000]
+    server.script["/v1/classify"] = [JSONResponse({"data": [ANSWER]}), *[busy(0)] * 10_000]
     code, out = bench()
     assert code == 1
     assert " x busy" in out
