@@ -31,6 +31,11 @@ def make_torchvision_importable() -> None:
             _declarations.define(name + SCHEMA)
 
 
+def is_cured() -> bool:
+    """Whether something had to be declared."""
+    return _declarations is not None
+
+
 def _missing_operators() -> list[str]:
     return [name for name in OPERATORS if not hasattr(torch.ops.torchvision, name)]
 

@@ -1,28 +1,63 @@
 """The command line. Commands import what they need when they run, so that `zstci --help` does not wait for torch.
 
-Exit codes: 0 done, 2 refused or wrong input, 3 no service there, 4 the update failed, 5 it was cancelled, 130 Ctrl-C.
+Exit codes:
+0    done
+1    `zstci doctor` found something bad; `zstci bench` got no answer; or a fault of this program, with a traceback
+2    refused, or wrong input
+3    no service there, or one that cannot start
+4    the update failed
+5    the update was cancelled
+130  Ctrl-C
+With --json an error is a JSON document on standard error: {"error": {"code", "detail", "errors"}}.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
-from service.cli import add, audit, classes, evaluate, keys, migrate, query, reproduce, serve, updates, versions
+from service.cli import (
+    add,
+    audit,
+    bench,
+    classes,
+    demo,
+    doctor,
+    evaluate,
+    keys,
+    migrate,
+    query,
+    reproduce,
+    serve,
+    updates,
+    versions,
+)
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    help="Keeps learning new image classes without keeping any old image.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"zstci {version('zstci')}")
+        raise typer.Exit
+
+
+@app.callback()
+def zstci(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Keeps learning new image classes without keeping any old image."""
+
+
 app.command("serve")(serve.serve)
-app.command("api")(serve.api)
-app.command("worker")(serve.worker)
-app.command("migrate")(migrate.migrate)
+app.command("demo")(demo.demo)
 app.command("add")(add.add)
 app.command("classify")(query.classify)
 app.command("evaluate")(evaluate.evaluate)
@@ -31,6 +66,11 @@ app.add_typer(updates.app, name="updates")
 app.add_typer(versions.app, name="versions")
 app.add_typer(keys.app, name="keys")
 app.command("audit")(audit.audit)
+app.command("doctor")(doctor.doctor)
+app.command("bench")(bench.bench)
+app.command("api")(serve.api)
+app.command("worker")(serve.worker)
+app.command("migrate")(migrate.migrate)
 app.command("reproduce")(reproduce.reproduce)
 
 
@@ -38,11 +78,15 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        from service.cli.failures import describe, exit_code
+        from service.cli.failures import as_document, describe, exit_code
+        from service.cli.output import echo_json
         from zstci.errors import ZstciError
 
         if not isinstance(error, ZstciError):
             raise
-        for line in describe(error):
-            typer.echo(line, err=True)
+        if "--json" in sys.argv:
+            echo_json(as_document(error), err=True)
+        else:
+            for line in describe(error):
+                typer.echo(line, err=True)
         sys.exit(exit_code(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -10,15 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, echo_json, echo_table, parse_settings
+from service.cli.output import AsJson, echo_json, echo_table, parse_settings, say
 from service.cli.progress import UploadBar
 from service.cli.watch import STOPPED, watch
 
 if TYPE_CHECKING:
-    from service.client import Client, DryRun, Update
-    from service.client.client import AddOptions
+    from service.client import AddOptions, Client, DryRun, Update
 
 __all__ = ["add"]
+
+
+def names_of(table: str) -> Callable[[str], list[str]]:
+    """For the shell, which asks at every TAB: read only then."""
+
+    def begin_with(typed: str) -> list[str]:
+        from zstci import choices, config
+
+        return sorted(name for name in getattr(choices, table, ()) or getattr(config, table) if name.startswith(typed))
+
+    return begin_with
 
 
 class OnBadImage(StrEnum):
@@ -31,13 +42,22 @@ class OnExistingClass(StrEnum):
     merge = "merge"
 
 
-Strategy = Annotated[str | None, typer.Option(help="Override the preset's or the parent's.", show_default=False)]
+Regularizer = Annotated[
+    str | None, typer.Option(help="Override the preset's.", show_default=False, autocompletion=names_of("REGULARIZERS"))
+]
+Translator = Annotated[
+    str | None, typer.Option(help="Override the preset's.", show_default=False, autocompletion=names_of("TRANSLATORS"))
+]
+Classifier = Annotated[
+    str | None, typer.Option(help="Override the parent's.", show_default=False, autocompletion=names_of("CLASSIFIERS"))
+]
 Preset = Annotated[
     str | None,
     typer.Option(
         help="A named set of settings, such as default, head or paper-cifar100. Without one: the service's "
         "(ZSTCI_DEFAULT_PRESET), which trains nothing. The net always stays that of the active version.",
         show_default=False,
+        autocompletion=names_of("PRESETS"),
     ),
 ]
 Assignments = Annotated[
@@ -60,9 +80,9 @@ def add(
     source: Annotated[
         Path, typer.Argument(metavar="DIR", help="A folder of class-name/image.jpg, or a zip or tar of it")
     ],
-    regularizer: Strategy = None,
-    translator: Strategy = None,
-    classifier: Strategy = None,
+    regularizer: Regularizer = None,
+    translator: Translator = None,
+    classifier: Classifier = None,
     preset: Preset = None,
     settings: Assignments = None,
     on_bad_image: BadImages = OnBadImage.reject,
@@ -98,7 +118,7 @@ def add(
         elif as_json:
             echo_json(update.entry.model_dump(mode="json"))
         else:
-            typer.echo(f"update {update.id} is {update.entry.state}; watch it with: zstci updates watch {update.id}")
+            say(f"update {update.id} is {update.entry.state}; watch it with: zstci updates watch {update.id}")
 
 
 def _upload(client: Client, source: Path, options: AddOptions) -> Update:
@@ -107,7 +127,7 @@ def _upload(client: Client, source: Path, options: AddOptions) -> Update:
             watched: AddOptions = {**options, "on_upload": bar}
             return client.add(source, **watched)
     except KeyboardInterrupt:
-        typer.echo("zstci: stopped before the service had taken it; should it have after all: zstci updates", err=True)
+        say("zstci: stopped before the service had taken it; should it have after all: zstci updates", err=True)
         raise typer.Exit(STOPPED) from None
 
 
@@ -117,6 +137,6 @@ def _echo_check(found: DryRun, as_json: bool) -> None:
         return
     rows = [(part.name, part.images, "known" if part.known else "new") for part in found.classes]
     echo_table(("class", "images", ""), rows)
-    typer.echo(f"{found.images} images can be learnt from; nothing was kept")
+    say(f"{found.images} images can be learnt from; nothing was kept")
     for image in found.rejected:
-        typer.echo(f"left out: {image.name}: {image.detail}", err=True)
+        say(f"left out: {image.name}: {image.detail}", err=True)

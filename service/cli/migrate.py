@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import typer
+from service.cli.output import AsJson, echo_json, say
 
 __all__ = ["migrate"]
 
 
-def migrate() -> None:
+def migrate(as_json: AsJson = False) -> None:
     """Bring the database's tables to what this program needs. `zstci serve` does it by itself on SQLite."""
     from service.config import load_settings
     from service.storage.database import Database, database_url
@@ -17,5 +17,8 @@ def migrate() -> None:
     settings = load_settings()
     run(settings)
     database = Database(database_url(settings))
-    typer.echo(f"{database.engine.url.render_as_string(hide_password=True)} is at {head()}")
+    if as_json:
+        echo_json({"database": database.shown_url, "revision": head()})
+    else:
+        say(f"{database.shown_url} is at {head()}")
     database.close()

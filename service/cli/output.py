@@ -4,31 +4,56 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 
-__all__ = ["AsJson", "bar", "echo_facts", "echo_json", "echo_table", "parse_settings"]
+__all__ = ["AsJson", "bar", "echo_facts", "echo_json", "echo_table", "pad", "parse_settings", "say", "shown"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+# What would move the cursor, hide or reorder text, or cannot be written at all; emoji and Persian need the two joiners.
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
 
 
-def echo_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))
+def echo_json(value: Any, err: bool = False) -> None:
+    typer.echo(json.dumps(value, indent=2), err=err)
+
+
+def say(line: str, err: bool = False) -> None:
+    """A line that may hold names of strangers."""
+    typer.echo(shown(line), err=err)
+
+
+def shown(value: object) -> str:
+    """As text that stays one line and does nothing to a terminal."""
+    return "".join(
+        repr(character)[1:-1]
+        if unicodedata.category(character) in _INVISIBLE and character not in _JOINERS
+        else character
+        for character in str(value)
+    )
+
+
+def pad(text: str, width: int) -> str:
+    """To so many columns of a terminal: a Chinese character takes two."""
+    return text + " " * (width - cell_len(text))
 
 
 def echo_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns as wide as they need to be; numbers to the right."""
-    cells = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    cells = [[f"{cell:.4f}" if isinstance(cell, float) else shown(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(titles, *cells, strict=True)]
     numeric = [bool(rows) and isinstance(cell, int | float) for cell in (rows[0] if rows else titles)]
     for line in (titles, *cells):
         padded = [
-            cell.rjust(width) if right else cell.ljust(width)
+            cell.rjust(width) if right else pad(cell, width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
         typer.echo("  ".join(padded).rstrip())
@@ -39,7 +64,7 @@ def echo_facts(facts: Mapping[str, object]) -> None:
     known = {name: value for name, value in facts.items() if value is not None and value != ""}
     width = max(map(len, known), default=0)
     for name, value in known.items():
-        typer.echo(f"{name.ljust(width)}  {value}")
+        say(f"{name.ljust(width)}  {value}")
 
 
 def bar(share: float) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.output import parse_settings
+from service.cli.output import AsJson, parse_settings
 
 __all__ = ["reproduce"]
 
@@ -65,6 +65,7 @@ def reproduce(
     threads: Threads = 0,
     settings: Assignments = None,
     out: Out = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run the paper's experiment and print its table next to ours."""
     import torch
@@ -88,7 +89,8 @@ def reproduce(
         oracle_images=oracle_images,
         overrides=parse_settings(settings or []),
     )
-    typer.echo(write_report(plan, run(plan)))
+    text = write_report(plan, run(plan))
+    typer.echo((plan.out / "report.json").read_text() if as_json else text, nl=False)
 
 
 def _names(text: str) -> list[str]:

@@ -25,13 +25,15 @@ Insecure = Annotated[
 WithParent = Annotated[bool, typer.Option(hidden=True, help="End when standard input does: the parent is gone")]
 
 
-def serve(host: Host = None, port: Port = None, insecure: Insecure = False) -> None:
+def serve(host: Host = None, port: Port = None, insecure: Insecure = False, with_parent: WithParent = False) -> None:
     """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
     from service import logs
-    from service.cli.supervise import supervise
+    from service.cli.supervise import end_with_parent, supervise
     from service.storage.prepare import prepare_database
     from service.usecases.manage_keys import require_keys
 
+    if with_parent:
+        end_with_parent()
     logs.configure()
     settings = _settings(host, port, insecure)
     prepare_database(settings)

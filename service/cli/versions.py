@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, echo_json, echo_table
+from service.cli.output import AsJson, echo_json, echo_table, say
 
 __all__ = ["app"]
 
@@ -52,4 +52,4 @@ def activate(
     if as_json:
         echo_json(entry.model_dump())
         return
-    typer.echo(f"version {entry.number} is active: {entry.classes} classes")
+    say(f"version {entry.number} is active: {entry.classes} classes")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from service.cli.output import echo_facts, echo_json
+from service.cli.output import echo_facts, echo_json, say
 from service.cli.progress import StageBars
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def watch(update: Update, as_json: bool) -> None:
         with closing(StageBars()) as bars:
             entry = update.wait(on_progress=bars)
     except KeyboardInterrupt:
-        typer.echo(
+        say(
             f"zstci: the update goes on in the service; watch it again with: zstci updates watch {update.id}, "
             f"or cancel it with: zstci updates cancel {update.id}",
             err=True,

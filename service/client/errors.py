@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,9 @@ import httpx
 
 from service.client.models import UpdateEntry
 from service.errors import ServiceError
+from zstci.errors import ZstciError
 
-__all__ = ["ApiError", "Fault", "NotAllowed", "RateLimited", "Unauthenticated", "UpdateCancelled", "UpdateFailed"]
+__all__ = ["ApiError", "Fault", "UpdateCancelled", "UpdateFailed"]
 
 _IMAGES = "/images/"
 
@@ -32,7 +34,8 @@ class Fault:
 
 
 class ApiError(ServiceError):
-    """A problem (RFC 9457) that the service answered with."""
+    """A problem (RFC 9457) that the service answered with. `ApiError.of` makes those that have a class of their own in
+    service/errors.py instances of it as well, so that `except ClassExists` works on both sides of the wire."""
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class ApiError(ServiceError):
         errors: Sequence[Fault] = (),
         request_id: str | None = None,
     ) -> None:
-        super().__init__(detail)
+        Exception.__init__(self, detail)  # the class beside this one may want what only the service has
         self.detail, self.code, self.status, self.title = detail, code, status, title
         self.errors, self.request_id = tuple(errors), request_id
 
@@ -58,7 +61,7 @@ class ApiError(ServiceError):
             Fault(str(fault.get("pointer", "")), str(fault.get("code", "")), str(fault.get("detail", "")))
             for fault in problem.get("errors") or []
         ]
-        return _KINDS.get(response.status_code, cls)(
+        return _kind(str(problem["code"]))(
             str(problem.get("detail") or problem.get("title") or response.reason_phrase),
             code=str(problem["code"]),
             status=response.status_code,
@@ -83,21 +86,6 @@ class ApiError(ServiceError):
         )
 
 
-class Unauthenticated(ApiError):
-    """The service wants a key, or another one: `Client(url, key)`."""
-
-
-class NotAllowed(ApiError):
-    """The key's scope does not reach that far."""
-
-
-class RateLimited(ApiError):
-    """More requests than the key may send, even after waiting as long as the service said."""
-
-
-_KINDS: dict[int, type[ApiError]] = {401: Unauthenticated, 403: NotAllowed, 429: RateLimited}
-
-
 class UpdateFailed(ServiceError):
     """An update that was waited for did not come to a good end. `code` is that of its failure."""
 
@@ -118,6 +106,18 @@ class UpdateCancelled(ServiceError):
         super().__init__(f"update {entry.id} was cancelled; {left}")
 
 
+@functools.cache
+def _kind(code: str) -> type[ApiError]:
+    """The class that the service raised, with all that an ApiError knows."""
+    kinds: list[type[ZstciError]] = [ZstciError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    known = [kind for kind in kinds if kind.__dict__.get("code") == code and kind is not ServiceError]
+    if not known or issubclass(known[0], ApiError):
+        return ApiError
+    return type(known[0].__name__, (ApiError, known[0]), {})
+
+
 def _problem(response: httpx.Response) -> dict[str, Any] | None:
     try:
         body = response.json()
@@ -129,7 +129,7 @@ def _problem(response: httpx.Response) -> dict[str, Any] | None:
 def _foreign(response: httpx.Response) -> ApiError:
     """Something in between answered, such as a proxy, or this is no zstci service."""
     said = " ".join(response.text.split())[:200] or "nothing more"
-    return _KINDS.get(response.status_code, ApiError)(
+    return ApiError(
         f"{response.url} answered {response.status_code} {response.reason_phrase}, but not as zstci does: {said}",
         code=f"http_{response.status_code}",
         status=response.status_code,

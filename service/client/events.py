@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import httpx
-from httpx_sse import ServerSentEvent, connect_sse
+from httpx_sse import EventSource, ServerSentEvent, aconnect_sse, connect_sse
 
 from service.client.errors import ApiError
-from service.client.transport import Transport, pause
+from service.client.transport import AsyncTransport, Service, Transport, pause
 from service.domain import EventKind
 
-__all__ = ["UpdateEvent", "follow"]
+__all__ = ["UpdateEvent", "afollow", "follow"]
 
 _PASSING = (429, 502, 503, 504)  # what a service or its proxy says while it restarts
 
@@ -27,49 +28,94 @@ class UpdateEvent:
     data: dict[str, Any]
 
 
+class _Place:
+    """How far somebody has read who loses the connection now and then."""
+
+    def __init__(self, service: Service, update_id: str, after: int) -> None:
+        self._service, self.last = service, after
+        self.path = f"/v1/updates/{update_id}/events"
+        self._failures = 0
+        self._broken_since: float | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Last-Event-ID": str(self.last)} if self.last else {}
+
+    def heard(self, sent: ServerSentEvent) -> UpdateEvent | None:
+        """None for what is no event of an update, such as a sign of life, and for what was heard before."""
+        match sent.event:
+            case "state" | "progress" | "metric" | "done" as kind if sent.data and sent.id:
+                if (number := int(sent.id)) > self.last:
+                    self.last, self._broken_since, self._failures = number, None, 0
+                    data = sent.json()
+                    return UpdateEvent(number, kind, int(data.get("attempt") or 0), data)
+        return None
+
+    def broke(self, fault: httpx.TransportError) -> float:
+        """Seconds until the connection may be tried again; raises when nothing has come for `timeout` seconds."""
+        now = time.monotonic()
+        self._broken_since = self._broken_since or now
+        if now - self._broken_since > self._service.timeout:
+            raise self._service.unreachable(fault) from fault
+        self._failures += 1
+        return pause(self._failures)
+
+
 def follow(transport: Transport, update_id: str, after: int, has_ended: Callable[[], bool]) -> Iterator[UpdateEvent]:
     """Every event behind `after`, in order and once, up to `done`. A cut connection is resumed where it was, and
     given up when nothing has come for `timeout` seconds of trying."""
-    last, failures = after, 0
-    broken_since: float | None = None
+    place = _Place(transport.service, update_id, after)
     while True:
-        seen = last
+        seen = place.last
         try:
-            for event in _connection(transport, update_id, last):
-                last, broken_since, failures = event.id, None, 0
-                yield event
-                if event.kind == "done":
-                    return
+            with connect_sse(transport.http, "GET", place.path, headers=place.headers) as source:
+                if not _streams(source):
+                    source.response.read()
+                    raise ApiError.of(source.response)
+                for sent in source.iter_sse():
+                    if (event := place.heard(sent)) is not None:
+                        yield event
+                        if event.kind == "done":
+                            return
             # A stream that ends without a word: either it was cut, or `after` is behind the last event.
-            if last == seen and has_ended():
+            if place.last == seen and has_ended():
                 return
-            fault: httpx.TransportError = httpx.RemoteProtocolError("the events broke off")
+            wait = place.broke(_cut())
         except httpx.TransportError as error:
-            fault = error
-        broken_since = broken_since or time.monotonic()
-        if time.monotonic() - broken_since > transport.timeout:
-            raise transport.unreachable(fault) from fault
-        failures += 1
-        time.sleep(pause(failures))
+            wait = place.broke(error)
+        time.sleep(wait)
 
 
-def _connection(transport: Transport, update_id: str, last: int) -> Iterator[UpdateEvent]:
-    headers = {"Last-Event-ID": str(last)} if last else {}
-    with connect_sse(transport.http, "GET", f"/v1/updates/{update_id}/events", headers=headers) as source:
-        if source.response.status_code in _PASSING:
-            raise httpx.RemoteProtocolError(f"the service answers {source.response.status_code}")
-        if not source.response.is_success:
-            source.response.read()
-            raise ApiError.of(source.response)
-        for sent in source.iter_sse():
-            if (event := _event(sent)) is not None and event.id > last:
-                yield event
+async def afollow(
+    transport: AsyncTransport, update_id: str, after: int, has_ended: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[UpdateEvent, None]:
+    """As `follow`."""
+    place = _Place(transport.service, update_id, after)
+    while True:
+        seen = place.last
+        try:
+            async with aconnect_sse(transport.http, "GET", place.path, headers=place.headers) as source:
+                if not _streams(source):
+                    await source.response.aread()
+                    raise ApiError.of(source.response)
+                async for sent in source.aiter_sse():
+                    if (event := place.heard(sent)) is not None:
+                        yield event
+                        if event.kind == "done":
+                            return
+            if place.last == seen and await has_ended():
+                return
+            wait = place.broke(_cut())
+        except httpx.TransportError as error:
+            wait = place.broke(error)
+        await anyio.sleep(wait)
 
 
-def _event(sent: ServerSentEvent) -> UpdateEvent | None:
-    """None for what is no event of an update, such as a sign of life."""
-    match sent.event:
-        case "state" | "progress" | "metric" | "done" as kind if sent.data and sent.id:
-            data = sent.json()
-            return UpdateEvent(int(sent.id), kind, int(data.get("attempt") or 0), data)
-    return None
+def _streams(source: EventSource) -> bool:
+    if source.response.status_code in _PASSING:
+        raise httpx.RemoteProtocolError(f"the service answers {source.response.status_code}")
+    return source.response.is_success
+
+
+def _cut() -> httpx.TransportError:
+    return httpx.RemoteProtocolError("the events broke off")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 from service.errors import BadImage
 
-__all__ = ["Image", "batches", "is_one"]
+__all__ = ["Image", "as_list", "batches", "is_one"]
 
 Image = str | os.PathLike[str] | bytes  # a path, or the bytes of a file
 
@@ -16,11 +17,15 @@ _COUNT = 16
 _BYTES = 64 * 2**20
 
 
-def is_one(images: Image | Sequence[Image]) -> bool:
+def is_one(images: Image | Sequence[Image]) -> TypeGuard[Image]:
     return isinstance(images, str | bytes | os.PathLike)
 
 
-def batches(images: Sequence[Image]) -> Iterator[list[bytes]]:
+def as_list(images: Image | Sequence[Image]) -> Sequence[Image]:
+    return [images] if is_one(images) else images  # type: ignore[return-value]
+
+
+def batches(images: Iterable[Image]) -> Iterator[list[bytes]]:
     """Files are read when their batch comes, so that any number of them fits into memory."""
     batch: list[bytes] = []
     for image in images:

@@ -3,69 +3,167 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+import anyio
+import anyio.to_thread
 import httpx
 
+from service.client.calls import Call, Request
 from service.client.errors import ApiError
 from service.errors import ServiceUnreachable
 from zstci.errors import InvalidConfig
 
-__all__ = ["Transport", "pause"]
+__all__ = ["AsyncTransport", "Service", "Transport", "pause"]
 
-_TRIES = 5
 _LONGEST_PAUSE = 30.0  # seconds; a service that asks for more is asked again by its caller, not by us
 _AGAIN = (429, 503)
-_SAFE = ("GET", "HEAD")
 # A proxy of the environment never leads to this machine.
-_HERE: dict[str, httpx.BaseTransport | None] = {"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None}
+_HERE = dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"))
+
+T = TypeVar("T")
 
 
-class Transport:
-    def __init__(self, url: str, key: str | None, timeout: float) -> None:
+class Service(NamedTuple):
+    """Where a service is and how it is asked."""
+
+    url: str
+    key: str | None
+    timeout: float  # seconds, for each sign of life
+    tries: int
+
+    @classmethod
+    def at(cls, url: str, key: str | None, timeout: float, tries: int) -> Service:
         if not url.startswith(("http://", "https://")):
             raise InvalidConfig(f"{url!r} is no address of a service; give one such as http://127.0.0.1:8000")
-        self.url, self.timeout = url.rstrip("/"), timeout
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self.http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, mounts=_HERE)
+        return cls(url.rstrip("/"), key, timeout, max(1, tries))
 
-    def request(self, method: str, path: str, *, repeatable: bool | None = None, **options: Any) -> httpx.Response:
-        """A good response, or an error. `repeatable`: asking twice does no more than asking once, so that a broken
-        connection is tried again; by default true for GET alone. A service that says Retry-After has done nothing."""
-        again = method in _SAFE if repeatable is None else repeatable
-        for attempt in range(1, _TRIES + 1):
-            try:
-                response = self.http.request(method, path, **options)
-            except httpx.TransportError as error:
-                if attempt == _TRIES or not (again or isinstance(error, httpx.ConnectError)):
-                    raise self.unreachable(error) from error
-                time.sleep(pause(attempt))
-                continue
-            if response.is_success:
-                return response
-            wait = _retry_after(response)
-            if attempt == _TRIES or wait is None:
-                break
-            time.sleep(wait)
-        raise ApiError.of(response)
+    @property
+    def connection(self) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"base_url": self.url, "headers": headers, "timeout": self.timeout, "mounts": _HERE}
 
-    def pages(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Entries of a list, page by page."""
-        while True:
-            page = self.request("GET", path, params=_given(params)).json()
-            yield from page["data"]
-            if page["next_cursor"] is None:
-                return
-            params["cursor"] = page["next_cursor"]
+    def options(self, request: Request) -> dict[str, Any]:
+        """A request in httpx's own words, except for its form."""
+        timeout = httpx.Timeout(self.timeout, read=max(request.patience, self.timeout))
+        return {
+            "method": request.method,
+            "url": request.path,
+            "params": request.params,
+            "headers": request.headers,
+            "json": request.json,
+            "files": request.files,
+            "timeout": timeout,
+        }
+
+    def wait_after_error(self, request: Request, attempt: int, error: httpx.TransportError) -> float:
+        """Seconds until the request may be sent again; raises where it may not."""
+        if attempt >= self.tries or not (request.repeatable or isinstance(error, httpx.ConnectError)):
+            raise self.unreachable(error) from error
+        return pause(attempt)
+
+    def wait_after(self, response: httpx.Response, attempt: int) -> float:
+        """The same after an answer that is none. A service that says Retry-After has done nothing."""
+        wait = _retry_after(response)
+        if attempt >= self.tries or wait is None:
+            raise ApiError.of(response)
+        return wait
 
     def unreachable(self, error: httpx.TransportError) -> ServiceUnreachable:
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return ServiceUnreachable(f"no service at {self.url}; start it with: make serve (or zstci serve)")
         said = str(error) or type(error).__name__
         return ServiceUnreachable(f"the service at {self.url} stopped answering ({said}); its log may say why")
+
+
+class Transport:
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.http = httpx.Client(**service.connection)
+
+    def run(self, call: Call[T]) -> T:
+        step = _first(call)
+        while isinstance(step, Request):
+            try:
+                response = self.request(step)
+            except ApiError as error:
+                step = _refused(call, error)
+            else:
+                step = _answered(call, response)
+        return step.value
+
+    def request(self, request: Request) -> httpx.Response:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = self.http.request(**self.service.options(request), content=request.form)
+            except httpx.TransportError as error:
+                time.sleep(self.service.wait_after_error(request, attempt, error))
+                continue
+            if response.is_success:
+                return response
+            time.sleep(self.service.wait_after(response, attempt))
+
+
+class AsyncTransport:
+    """The steps of a call may read files and parse much JSON, so they are taken in a thread."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.http = httpx.AsyncClient(**service.connection)
+
+    async def run(self, call: Call[T]) -> T:
+        step = await anyio.to_thread.run_sync(_first, call)
+        while isinstance(step, Request):
+            try:
+                response = await self.request(step)
+            except ApiError as error:
+                step = _refused(call, error)
+            else:
+                step = await anyio.to_thread.run_sync(_answered, call, response)
+        return step.value
+
+    async def request(self, request: Request) -> httpx.Response:
+        content = request.form.in_threads() if request.form is not None else None
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = await self.http.request(**self.service.options(request), content=content)
+            except httpx.TransportError as error:
+                await anyio.sleep(self.service.wait_after_error(request, attempt, error))
+                continue
+            if response.is_success:
+                return response
+            await anyio.sleep(self.service.wait_after(response, attempt))
+
+
+class _Result(NamedTuple):
+    value: Any
+
+
+def _first(call: Call[Any]) -> Request | _Result:
+    return _step(lambda: next(call))
+
+
+def _answered(call: Call[Any], response: httpx.Response) -> Request | _Result:
+    return _step(lambda: call.send(response))
+
+
+def _refused(call: Call[Any], error: ApiError) -> Request | _Result:
+    return _step(lambda: call.throw(error))
+
+
+def _step(go: Any) -> Request | _Result:
+    """The end of a generator is an exception, which cannot leave a thread."""
+    try:
+        request: Request = go()
+    except StopIteration as done:
+        return _Result(done.value)
+    return request
 
 
 def pause(attempt: int) -> float:
@@ -86,7 +184,3 @@ def _retry_after(response: httpx.Response) -> float | None:
         except (TypeError, ValueError):  # TypeError: a date without a zone
             return None
     return max(0.0, seconds) if seconds <= _LONGEST_PAUSE else None
-
-
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if value is not None}

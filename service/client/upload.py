@@ -11,10 +11,12 @@ import json
 import os
 import tarfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+import anyio.to_thread
 
 from service.client.files import files_of_folder, files_of_mapping
 from service.errors import BadArchive, WrongLayout
@@ -116,13 +118,20 @@ class Form:
         return len(self._head) + len(self._archive) + len(self._tail)
 
     def __iter__(self) -> Iterator[bytes]:
-        sent, total = 0, len(self)
+        sent = 0
         for chunk in self._pieces():
             yield chunk
             # The one who asks for the next piece has sent this one.
-            sent += len(chunk)
-            if self._on_upload is not None:
-                self._on_upload(sent, total)
+            sent = self._tell(sent + len(chunk))
+
+    def in_threads(self) -> AsyncIterable[bytes]:
+        """The same for an event loop, which does not wait for the disk."""
+        return _InThreads(self._pieces, self._tell)
+
+    def _tell(self, sent: int) -> int:
+        if self._on_upload is not None:
+            self._on_upload(sent, len(self))
+        return sent
 
     def _pieces(self) -> Iterator[bytes]:
         """Headers of small images are put together with them: a write each would cost more than the bytes."""
@@ -135,6 +144,19 @@ class Form:
                 buffer = io.BytesIO()
         buffer.write(self._tail)
         yield buffer.getvalue()
+
+
+class _InThreads:
+    """Can be read more than once, as the form itself."""
+
+    def __init__(self, pieces: Callable[[], Iterator[bytes]], tell: Callable[[int], int]) -> None:
+        self._pieces, self._tell = pieces, tell
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        sent, pieces = 0, self._pieces()
+        while chunk := await anyio.to_thread.run_sync(next, pieces, b""):
+            yield chunk
+            sent = self._tell(sent + len(chunk))
 
 
 def _contents(path: Path, size: int) -> Iterator[bytes]:

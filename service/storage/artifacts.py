@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +121,16 @@ class Artifacts:
             return []
         keys = [f"{kind}/{str(path).rstrip('/').rpartition('/')[2]}" for path in found]
         return sorted(key for key in keys if _KEY.fullmatch(key))
+
+    def probe(self) -> None:
+        """Write, read and delete a few bytes; raises what the store raises, of any kind, if that does not work."""
+        path, content = f"{self._root}/probe-{uuid.uuid4().hex}", b"zstci"
+        self._fs.pipe_file(path, content)
+        try:
+            if self._fs.cat_file(path) != content:
+                raise CorruptBundle(f"{self.url} gives back other bytes than were written")
+        finally:
+            self._fs.rm_file(path)
 
     def _folder(self, key: str) -> Path:
         return Path(self._root, key)

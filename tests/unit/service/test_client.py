@@ -1,14 +1,26 @@
 import inspect
 import socket
+from functools import partial
 
 import pytest
 from starlette.responses import HTMLResponse
 
-from service.client import ApiError, Client, NotAllowed, RateLimited, Unauthenticated
-from service.client.client import AddOptions
-from service.errors import BadImage, ServiceError, ServiceUnreachable
+from service.client import ApiError, AsyncClient, AsyncUpdate, Client, Update
+from service.errors import (
+    BadImage,
+    Busy,
+    EmptyImage,
+    NotAllowed,
+    RateLimited,
+    RejectedImages,
+    ServiceError,
+    ServiceUnreachable,
+    Unauthenticated,
+    UnknownVersion,
+)
+from tests.blocking import CLIENTS, connected
 from tests.contract_server import Contract, busy, problem, running
-from zstci.errors import InvalidConfig
+from zstci.errors import InvalidConfig, TooFewImages
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +35,15 @@ def server(contract):
     return contract
 
 
+@pytest.fixture(params=CLIENTS.values(), ids=list(CLIENTS))
+def connect(request):
+    """Each kind of client in turn."""
+    return partial(connected, request.param)
+
+
 @pytest.fixture
-def client(server: Contract):
-    with Client(server.url, timeout=5) as client:
+def client(connect, server: Contract):
+    with connect(server.url, timeout=5) as client:
         yield client
 
 
@@ -54,13 +72,12 @@ def test_an_image_is_bytes_or_a_path(client, tmp_path):
 
 
 def test_many_images_go_in_batches_and_one_version_answers_them_all(client, server):
-    bodies = client._ask("/v1/classify", [b"image"] * 40, None, top_k=1)
-    found = [next(bodies)]
-    server.active = 7  # an update ends between two batches
-    found += bodies
+    def images():
+        yield from [b"image"] * 17
+        server.active = 7  # an update ends between two batches
+        yield from [b"image"] * 23
 
-    assert [len(body["data"]) for body in found] == [16, 16, 8]
-    assert {entry["version"] for body in found for entry in body["data"]} == {2}
+    assert [answer.version for answer in client.classify(images(), k=1)] == [2] * 40
     assert [request.query_params.get("version") for request in server.requests] == [None, "2", "2"]
 
 
@@ -71,11 +88,15 @@ def test_large_images_go_in_smaller_batches(client, server):
 
 def test_a_bad_image_is_named_by_its_place_in_the_whole_list(client, server):
     faults = [{"pointer": "/images/1", "code": "empty_image", "detail": "no bytes"}]
-    bodies = client._ask("/v1/embeddings", [b"image"] * 20, None)
-    next(bodies)
-    server.script["/v1/embeddings"] = [problem(422, "empty_image", "x", None, faults)]
+
+    def images():
+        yield from [b"image"] * 17
+        server.script["/v1/embeddings"] = [problem(422, "empty_image", "x", None, faults)]
+        yield from [b"image"] * 3
+
     with pytest.raises(ApiError) as caught:
-        next(bodies)
+        client.embed(images())
+    assert isinstance(caught.value, EmptyImage)
     [fault] = caught.value.errors
     assert (fault.image, fault.pointer, fault.detail) == (17, "/images/17", "no bytes")
 
@@ -122,6 +143,22 @@ def test_a_problem_is_an_error_with_all_that_the_service_said(client):
     assert error.errors == ()
 
 
+def test_a_problem_is_caught_by_the_class_that_the_service_raised(client, server):
+    for code, kind in [("unknown_version", UnknownVersion), ("rejected_images", RejectedImages), ("busy", Busy)]:
+        server.script["/v1/versions/1"] = [problem(422, code, "it says why")]
+        with pytest.raises(kind, match="it says why") as caught:
+            client.version(1)
+        assert isinstance(caught.value, ApiError)
+        assert (caught.value.code, caught.value.status) == (code, 422)
+    server.script["/v1/versions/1"] = [problem(422, "too_few_images", "two at least")]
+    with pytest.raises(TooFewImages):
+        client.version(1)
+    server.script["/v1/versions/1"] = [problem(422, "of_a_newer_service", "new")]
+    with pytest.raises(ApiError) as caught:
+        client.version(1)
+    assert type(caught.value) is ApiError
+
+
 def test_an_answer_of_somebody_else_is_shown_as_it_is(client, server):
     server.script["/v1/versions/1"] = [HTMLResponse("<h1>Bad\n gateway</h1>", 502)]
     with pytest.raises(ApiError, match="502 Bad Gateway, but not as zstci does: <h1>Bad gateway</h1>") as caught:
@@ -156,44 +193,48 @@ def test_a_service_that_stays_busy_is_given_up(client, server):
     assert len(server.requests) == 5
 
 
-def test_no_service_says_how_to_start_one():
+def test_a_client_may_be_told_to_ask_only_once(connect, server):
+    server.script["/v1/classify"] = [busy(0)]
+    with connect(server.url, tries=1) as client, pytest.raises(Busy):
+        client.classify(b"image")
+    assert len(server.requests) == 1
+
+
+def test_no_service_says_how_to_start_one(connect):
     url = f"http://127.0.0.1:{unused_port()}"
-    with Client(url) as client, pytest.raises(ServiceUnreachable) as caught:
+    with connect(url) as client, pytest.raises(ServiceUnreachable) as caught:
         client.versions()
     assert str(caught.value) == f"no service at {url}; start it with: make serve (or zstci serve)"
 
 
-def test_a_service_that_does_not_answer_in_time_is_unreachable():
+def test_a_service_that_does_not_answer_in_time_is_unreachable(connect):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        with Client(url, timeout=0.05) as client, pytest.raises(ServiceUnreachable, match=r"answering \(timed out\)"):
+        with connect(url, timeout=0.05) as client, pytest.raises(ServiceUnreachable, match=r"stopped answering \("):
             client.ready()
 
 
-def test_what_is_no_address_is_refused():
+@pytest.mark.parametrize("kind", CLIENTS.values())
+def test_what_is_no_address_is_refused(kind):
     with pytest.raises(InvalidConfig, match="give one such as http://"):
-        Client("localhost:8000")
+        kind("localhost:8000")
 
 
-def test_the_key_is_sent_as_a_bearer(server):
-    with Client(server.url, key="secret") as client:
+def test_the_key_is_sent_as_a_bearer(connect, server):
+    with connect(server.url, key="secret") as client:
         client.ready()
     assert server.requests[-1].headers["Authorization"] == "Bearer secret"
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, Unauthenticated), (403, NotAllowed), (429, RateLimited)])
-def test_what_a_key_is_refused_has_a_type_of_its_own(client, server, status, kind):
-    server.script["/v1/classify"] = [problem(status, "some_code", "some detail")]
+@pytest.mark.parametrize("kind", [Unauthenticated, NotAllowed, RateLimited])
+def test_what_a_key_is_refused_has_a_type_of_its_own(client, server, kind):
+    server.script["/v1/classify"] = [problem(kind.status, kind.code, "some detail")] * 5
     with pytest.raises(kind, match="some detail") as caught:
         client.classify(b"image")
     assert isinstance(caught.value, ApiError)
-    assert (caught.value.code, caught.value.status) == ("some_code", status)
-    assert type(caught.value.behind(3)) is kind
-    server.script["/v1/classify"] = [HTMLResponse("of a proxy", status)]
-    with pytest.raises(kind, match="of a proxy"):
-        client.classify(b"image")
+    assert (caught.value.code, caught.value.status) == (kind.code, kind.status)
 
 
 def test_the_audit_log_is_read_to_its_end_or_as_far_as_wanted(client):
@@ -201,12 +242,16 @@ def test_the_audit_log_is_read_to_its_end_or_as_far_as_wanted(client):
     assert [(entry.id, entry.actor) for entry in client.audit(limit=2)] == [(3, "camera 7"), (2, "camera 7")]
 
 
-def test_a_proxy_of_the_environment_does_not_stand_in_the_way_to_this_machine(server, monkeypatch):
+def test_a_proxy_of_the_environment_does_not_stand_in_the_way_to_this_machine(connect, server, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused_port()}")
-    with Client(server.url) as client:
+    with connect(server.url) as client:
         assert client.ready() is not None
 
 
-def test_the_typed_options_are_those_of_add():
-    parameters = set(inspect.signature(Client.add).parameters) - {"self", "source", "dry_run"}
-    assert parameters == set(AddOptions.__annotations__)
+def test_both_clients_can_do_the_same_in_the_same_words():
+    for one, other in [(Client, AsyncClient), (Update, AsyncUpdate)]:
+        names = {name for name in vars(one) if not name.startswith("_")}
+        assert names == {name for name in vars(other) if not name.startswith("_")}
+        for name in names:
+            ours, theirs = (inspect.signature(getattr(kind, name)).parameters for kind in (one, other))
+            assert [(p.name, p.default) for p in ours.values()] == [(p.name, p.default) for p in theirs.values()]

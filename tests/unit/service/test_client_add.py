@@ -3,12 +3,15 @@ import json
 import socket
 import tarfile
 import threading
+from functools import partial
 
+import anyio
 import pytest
 
-from service.client import ApiError, Client
+from service.client.options import form_of
 from service.client.upload import TarArchive, archive_of
-from service.errors import BadArchive, BadClassName, WrongLayout
+from service.errors import BadArchive, BadClassName, TooLarge, WrongLayout
+from tests.blocking import CLIENTS, connected
 from tests.contract_server import UPDATE, busy, problem, running, update_entry
 from tests.pictures import save_digits
 
@@ -25,9 +28,15 @@ def server(contract):
     return contract
 
 
+@pytest.fixture(params=CLIENTS.values(), ids=list(CLIENTS))
+def connect(request):
+    """Each kind of client in turn."""
+    return partial(connected, request.param)
+
+
 @pytest.fixture
-def client(server):
-    with Client(server.url, timeout=5) as client:
+def client(connect, server):
+    with connect(server.url, timeout=5) as client:
         yield client
 
 
@@ -140,6 +149,24 @@ def test_options_are_fields_and_what_is_not_given_is_not_sent(client, server, tm
     }
 
 
+def test_an_option_that_add_does_not_have_is_a_mistake_of_the_caller(client, server, tmp_path):
+    with pytest.raises(TypeError, match="no option 'regulariser'; it takes: regularizer, "):
+        client.add(write(tmp_path, "a/1.png"), regulariser="lwf")
+    assert server.requests == []
+
+
+def test_a_folder_is_never_whole_in_memory(tmp_path):
+    folder = write(tmp_path, *[f"a/{i}.png" for i in range(4)], content=bytes(6_000_000))
+    form = form_of(folder, {})
+
+    async def in_threads() -> list[int]:
+        return [len(piece) async for piece in form.in_threads()]
+
+    for sizes in ([len(piece) for piece in form], anyio.run(in_threads)):
+        assert sum(sizes) == len(form)
+        assert max(sizes) <= 2**19
+
+
 def test_a_dry_run_says_what_would_be_learnt(client, server, tmp_path):
     found = client.add(write(tmp_path, "a/1.png"), dry_run=True)
     assert server.requests[-1].query_params["dry_run"] == "true"
@@ -177,12 +204,12 @@ def test_a_busy_service_gets_the_same_upload_again_under_the_same_key(client, se
 def test_a_refusal_in_the_middle_of_an_upload_is_heard(client, server, tmp_path):
     folder = write(tmp_path, "a/1.png", content=bytes(30_000_000))
     server.script["/v1/updates"] = [problem(413, "too_large", "the body has too many bytes")]
-    with pytest.raises(ApiError, match="too many bytes") as caught:
+    with pytest.raises(TooLarge, match="too many bytes") as caught:
         client.add(folder)
     assert caught.value.code == "too_large"
 
 
-def test_an_upload_that_was_cut_off_is_sent_again(tmp_path):
+def test_an_upload_that_was_cut_off_is_sent_again(connect, tmp_path):
     folder = write(tmp_path, "a/1.png", content=bytes(2_000_000))
     heads: list[bytes] = []
 
@@ -203,7 +230,7 @@ def test_an_upload_that_was_cut_off_is_sent_again(tmp_path):
         listening.listen()
         thread = threading.Thread(target=serve)
         thread.start()
-        with Client(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=5) as client:
+        with connect(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=5) as client:
             assert client.add(folder).id == UPDATE
         thread.join()
 

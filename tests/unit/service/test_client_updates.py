@@ -1,8 +1,12 @@
+from contextlib import aclosing
+
+import anyio
 import pytest
 from starlette.responses import PlainTextResponse
 
-from service.client import ApiError, Client, Progress, UpdateCancelled, UpdateFailed
+from service.client import ApiError, AsyncClient, Progress, UpdateCancelled, UpdateFailed
 from service.errors import ServiceUnreachable
+from tests.blocking import CLIENTS, connected
 from tests.contract_server import FAILED, SUCCEEDED, UPDATE, busy, problem, running, update_entry
 
 EVENTS = f"/v1/updates/{UPDATE}/events"
@@ -30,9 +34,9 @@ def server(contract):
     return contract
 
 
-@pytest.fixture
-def update(server):
-    with Client(server.url, timeout=1) as client:
+@pytest.fixture(params=CLIENTS.values(), ids=list(CLIENTS))
+def update(request, server):
+    with connected(request.param, server.url, timeout=1) as client:
         yield client.update(UPDATE)
 
 
@@ -122,3 +126,28 @@ def test_a_cancel_that_came_too_late_is_an_error(update, server):
     with pytest.raises(ApiError) as caught:
         update.cancel()
     assert caught.value.code == "update_ended"
+
+
+def test_events_come_one_by_one_and_may_be_left_before_their_end(server):
+    """What a program with an event loop does; others run meanwhile."""
+    server.update = update_entry(**SUCCEEDED)
+    told: list[str] = []
+
+    async def tell(progress: Progress) -> None:
+        await anyio.sleep(0)
+        told.append(progress.stage)
+
+    async def main() -> list[int]:
+        async with AsyncClient(server.url, timeout=5) as client:
+            update = await client.update(UPDATE)
+            seen = []
+            async with aclosing(update.events()) as events:
+                async for event in events:
+                    seen.append(event.id)
+                    if event.id == 3:
+                        break
+            await update.wait(on_progress=tell)
+            return seen
+
+    assert anyio.run(main) == [1, 2, 3]
+    assert told == ["embedding", "fine_tuning"]

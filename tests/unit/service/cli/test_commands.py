@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from starlette.responses import JSONResponse
 from typer.testing import CliRunner
 
 from service.cli import app, main
@@ -202,6 +203,40 @@ def test_an_update_that_failed_is_exit_code_4_and_a_cancelled_one_5(refused, ser
     assert (code, lines) == (4, [f"zstci: update {UPDATE} failed: {FAILED['error']['detail']}"])
     server.update = update_entry(state="cancelled")
     assert refused("updates", "watch", UPDATE, "--json")[0] == 5
+
+
+def test_with_json_an_error_is_json_too_and_what_was_printed_stays_one_document(refused, server, folder):
+    faults = [{"pointer": "/upload/a/1.png", "code": "empty_image", "detail": "no bytes"}]
+    server.script["/v1/updates"] = [problem(422, "rejected_images", "one is bad", None, faults)]
+    code, lines = refused("add", folder, "--json")
+    assert (code, json.loads("".join(lines))) == (
+        2,
+        {"error": {"code": "rejected_images", "detail": "one is bad", "errors": faults}},
+    )
+
+
+def test_a_name_from_a_service_that_cannot_be_trusted_is_printed_literally(zstci, refused, server):
+    entry = {"id": "x", "name": "[red]\x1b[31mno\nbird", "images": 1, "hops": 0}
+    answer = {"predictions": [entry | {"class_id": "x", "distance": 0.5, "score": 1.0}], "margin": None, "version": 1}
+    server.script["/v1/classes"] = [JSONResponse({"data": [entry], "next_cursor": None})]
+    assert "[red]\\x1b[31mno\\nbird" in zstci("classes")
+    server.script["/v1/classify"] = [JSONResponse({"data": [answer]})]
+    assert "  [red]\\x1b[31mno\\nbird  █" in zstci("classify", __file__)
+    server.script["/v1/classes"] = [problem(500, "internal_error", "bad \x1b]0;title\x07")]
+    assert refused("classes") == (2, ["zstci: bad \\x1b]0;title\\x07"])
+
+
+def test_the_key_of_the_environment_is_sent(zstci, server, monkeypatch):
+    monkeypatch.setenv("ZSTCI_KEY", "secret")
+    zstci("versions")
+    assert server.requests[-1].headers["Authorization"] == "Bearer secret"
+
+
+def test_migrate_names_the_database_and_its_revision(zstci, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZSTCI_HOME", str(tmp_path))
+    found = json.loads(zstci("migrate", "--json"))
+    assert found["database"] == f"sqlite:///{tmp_path}/zstci.db"
+    assert zstci("migrate") == f"{found['database']} is at {found['revision']}\n"
 
 
 def test_no_service_is_exit_code_3(refused):

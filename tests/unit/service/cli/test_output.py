@@ -3,7 +3,7 @@ import io
 import pytest
 import typer
 
-from service.cli.output import bar, echo_facts, echo_table, parse_settings
+from service.cli.output import bar, echo_facts, echo_table, parse_settings, say, shown
 
 
 def test_values_are_json_where_they_can_be_and_text_else():
@@ -59,3 +59,27 @@ def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch):
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
 
     assert bar(0.5) == "#" * 12 + " " * 12
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("[bold]not bold[/bold]", "[bold]not bold[/bold]"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("two\nlines\r", "two\\nlines\\r"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("half \udc80", "half \\udc80"),
+        ("Fünf 鳥 👩\u200d🔬", "Fünf 鳥 👩\u200d🔬"),
+    ],
+)
+def test_names_of_strangers_are_printed_literally_and_do_nothing_to_a_terminal(capsys, name, printed):
+    assert shown(name) == printed
+    say(name)
+    echo_table(("class",), [(name,)])
+    echo_facts({"class": name})
+    assert capsys.readouterr().out.splitlines() == [printed, "class", printed, f"class  {printed}"]
+
+
+def test_wide_characters_do_not_move_the_columns_behind_them(capsys):
+    echo_table(("class", "n"), [("鳥", 1), ("bird", 2)])
+    assert capsys.readouterr().out.splitlines() == ["class  n", "鳥     1", "bird   2"]
