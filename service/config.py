@@ -25,7 +25,8 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="Address that the API listens on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port that the API listens on; 0: a free one")
     url: str = Field(default="http://127.0.0.1:8000", description="The service that commands such as `zstci add` ask")
-    key: str = Field(default="", repr=False, description="Key that such commands send; empty: none")
+    # repr=False: secrets, which are shown nowhere.
+    key: str = Field(default="", repr=False, description="The key that such commands send")
     max_image_bytes: int = Field(default=20 * _MEBIBYTE, gt=0, description="Largest single image, in bytes")
     # Pillow refuses anything above about 179 million pixels by itself.
     max_pixels: int = Field(default=50_000_000, gt=0, le=178_000_000, description="Most pixels of a single image")
