@@ -23,7 +23,9 @@ def draw_plot(story: Story, found: Sequence[Measured], path: Path) -> None:
 
     figure = Figure(figsize=(9.6, 5.4), dpi=130, facecolor="white")
     FigureCanvasAgg(figure)
-    rows = figure.add_gridspec(2, 1, height_ratios=(1, 3), left=0.07, right=0.97, top=0.86, bottom=0.08, hspace=0.42)
+    rows: Any = figure.add_gridspec(
+        2, 1, height_ratios=(1, 3), left=0.07, right=0.97, top=0.86, bottom=0.08, hspace=0.42
+    )
     for task, cell in enumerate(rows[0].subgridspec(1, len(story.tasks), wspace=0.06)):
         _draw_task(figure, cell, story, task)
     axes = rows[1].subgridspec(1, 2, wspace=0.14).subplots(sharey=True)

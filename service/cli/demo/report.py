@@ -79,7 +79,7 @@ def echo_results(rows: Sequence[dict[str, Any]]) -> None:
 
 def _translation(row: Measured) -> str:
     if row.update == 1:
-        return "nothing to do yet"
+        return "-"
     return "without" if row.translator == "none" else row.translator
 
 
