@@ -38,7 +38,6 @@ print({"user": os.getuid(), "writable": [p for p in ("/", "/opt/zstci", "/etc", 
 def main(image: str) -> None:
     with engine_for(image) as engine:
         _expect(_run(engine, "-c", _WHO, program=[_PYTHON]), "{'user': 10001, 'writable': ['/tmp', '/data']}")
-        _say(_run(engine, "--version"))
         _doctor(engine)
         with _serving(engine) as http:
             _learn(http)
