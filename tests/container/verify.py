@@ -54,7 +54,7 @@ def _doctor(engine: Engine) -> None:
 
 
 def _learn(http: httpx.Client) -> None:
-    sent = http.post("/v1/updates", files={"archive": ("digits.tar", archive(range(4), count=8, size=64))})
+    sent = http.post("/v1/updates", files={"archive": ("digits.tar", archive(range(4), count=8))})
     sent.raise_for_status()
     update = sent.json()
     while update["ended_at"] is None:
