@@ -14,7 +14,14 @@ from typing import NoReturn, TypeVar
 
 from service.config import Settings
 from service.domain import Failure, State, Update
-from service.errors import DatabaseBehind, DatabaseUnreachable, StorageFull, StorageUnreachable, VersionChanged
+from service.errors import (
+    DatabaseBehind,
+    DatabaseUnreachable,
+    StorageFull,
+    StorageUnreachable,
+    UnknownUpdate,
+    VersionChanged,
+)
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
@@ -70,7 +77,11 @@ class UpdateRunner:
     def run(self, update_id: str) -> None:
         """Until it has ended, however often work on it has to begin anew."""
         while True:
-            update = self._surely(lambda: self._updates.begin(update_id))
+            try:
+                update = self._surely(lambda: self._updates.begin(update_id))
+            except UnknownUpdate:  # rows come before jobs, so this one is of a database that was restored since
+                logger.warning("Job without an update", extra={"action": "job_without_update", "update": update_id})
+                return
             if update is None:  # cancelled while it waited, or finished just before a crash
                 self._surely(lambda: self._purger.purge(update_id))
                 return

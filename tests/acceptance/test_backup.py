@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def restored(tmp_path: Path) -> Iterator[list[Service]]:
-    """Services on copies, ended with the test."""
+def restored() -> Iterator[list[Service]]:
+    """Services and their copies, ended with the test."""
     services: list[Service] = []
     yield services
     for service in services:
@@ -28,6 +28,10 @@ def restored(tmp_path: Path) -> Iterator[list[Service]]:
 
 def answers(api: Api) -> list[object]:
     return [api.post("/v1/classify?top_k=10", 200, content=picture(digit, 50))["data"] for digit in range(4)]
+
+
+def in_one_folder(home: Path) -> Service:
+    return Service(home, "")  # SQLite in the home, which is the default
 
 
 def back_up(home: Path, target: Path) -> None:
@@ -40,19 +44,17 @@ def back_up(home: Path, target: Path) -> None:
     shutil.copytree(home / "files" / "versions", target / "files" / "versions")
 
 
-def test_a_copy_of_a_running_service_serves_and_learns_on(
-    sqlite_service: Service, restored: list[Service], tmp_path: Path
-) -> None:
-    api = sqlite_service.serve()
+def test_a_copy_of_a_running_service_serves_and_learns_on(restored: list[Service], tmp_path: Path) -> None:
+    service, copy = in_one_folder(tmp_path / "home"), in_one_folder(tmp_path / "copy")
+    restored += [service, copy]
+    api = service.serve()
     api.learn(archive([0, 1], count=6), **NET)
     api.learn(archive([2, 3], count=6))
     expected = answers(api)
     update = api.add(archive([4, 5], count=6), **LONG)
     wait_until(lambda: api.get(f"/v1/updates/{update}")["stage"] == "fine_tuning")
-    back_up(sqlite_service.home, tmp_path / "copy")
+    back_up(service.home, copy.home)
 
-    copy = Service(tmp_path / "copy", f"sqlite:///{tmp_path / 'copy' / 'zstci.db'}")
-    restored.append(copy)
     again = copy.serve()
     wait_until(lambda: again.version() == 2)
     assert answers(again) == expected

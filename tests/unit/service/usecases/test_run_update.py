@@ -334,3 +334,9 @@ def test_an_update_that_is_cancelled_while_files_are_away_ends(bench):
 
     bench.before["make"] = away
     assert bench.run(update).state == "cancelled"
+
+
+def test_a_job_whose_update_a_restored_database_does_not_know_ends(bench):
+    bench.parts.runner.run("0" * 32)
+
+    assert bench.parts.updates.unfinished() == []
