@@ -68,7 +68,7 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
         net = fine_tune(
             small, inputs, data.targets, config, task=task, importance=importance, negatives=old_means, watch=watch
         )
-        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means)
+        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means, watch=watch)
         importance = accumulated(importance, fresh) if config.train.accumulate else fresh
 
     new = old if frozen else _embed(net, inputs, config, watch)

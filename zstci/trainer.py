@@ -53,7 +53,7 @@ def fine_tune(
     parent = copy.deepcopy(start).to(device)
     names = choose_trainable(net, config.train.trainable)
     set_mode(net, train=config.train.batchnorm == "train" or (config.train.batchnorm == "train_first" and task == 1))
-    draw = _Batches(inputs, targets, config, task, device)
+    draw = _Batches(inputs, targets, config, task, device, watch)
     old_prototypes = negatives.to(device)
     regularizer = _regularizer(parent, importance, names, config, task, draw, old_prototypes)
     optimizer = torch.optim.Adam(
@@ -77,14 +77,21 @@ def fine_tune(
 
 
 def importance_of(
-    net: EmbeddingNet, inputs: Inputs, targets: Tensor, config: Config, *, task: int, negatives: Tensor
+    net: EmbeddingNet,
+    inputs: Inputs,
+    targets: Tensor,
+    config: Config,
+    *,
+    task: int,
+    negatives: Tensor,
+    watch: Watch | None = None,
 ) -> dict[str, dict[str, Tensor]]:
     """EWC's and MAS's importance of every trainable weight, from one epoch of the task."""
     device = resolve(config.device)
     probe = copy.deepcopy(net).to(device)  # train mode moves BatchNorm's statistics: never the net's own
     choose_trainable(probe, config.train.trainable)
     set_mode(probe, train=config.train.batchnorm != "eval")
-    draw = _Batches(inputs, targets, config, task, device)
+    draw = _Batches(inputs, targets, config, task, device, watch)
     others = negatives.to(device) if draw.classes == 1 else None
     return {kind: _estimate(probe, draw, kind, config, others) for kind in IMPORTANCES}
 
@@ -129,8 +136,17 @@ def embed_all(
 class _Batches:
     """The task's P x K batches, the same for the same seed, task and epoch, whatever happened before."""
 
-    def __init__(self, inputs: Inputs, targets: Tensor, config: Config, task: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        targets: Tensor,
+        config: Config,
+        task: int,
+        device: torch.device,
+        watch: Watch | None = None,
+    ) -> None:
         self.inputs, self.targets, self.config, self.task, self.device = inputs, targets, config, task, device
+        self.watch = watch or Watch()
         self.members = class_members(targets)
         self.classes = len(self.members)
 
@@ -142,6 +158,8 @@ class _Batches:
             _ahead(plan, lambda positions: self.inputs.augmented(positions, self.config.net.input, random)),
             strict=True,
         ):
+            # Here, because an epoch that only measures has to hear a stop as well.
+            self.watch.stop_if_asked()
             yield pixels.to(self.device), self.targets[chosen].to(self.device)
 
 

@@ -23,15 +23,15 @@ def serve(host: Host = None, port: Port = None) -> None:
     from service import logs
     from service.cli.supervise import supervise
     from service.config import load_settings
+    from service.storage.exclusive import sign_of_life
     from service.storage.prepare import prepare_database
 
     logs.configure()
     settings = load_settings()
     prepare_database(settings)
     typer.echo(f"zstci: everything is in {settings.home.resolve()}; API description at /docs", err=True)
-    raise typer.Exit(
-        supervise(host if host is not None else settings.host, port if port is not None else settings.port)
-    )
+    where = host if host is not None else settings.host, port if port is not None else settings.port
+    raise typer.Exit(supervise(*where, sign_of_life(settings), settings.lease_seconds))
 
 
 def api(host: Host = None, port: Port = None, with_parent: WithParent = False) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from sqlalchemy import text
 
@@ -13,7 +14,12 @@ from service.config import Settings
 from service.errors import WorkerNameTaken
 from service.storage.database import Database
 
-__all__ = ["only_worker"]
+__all__ = ["only_worker", "sign_of_life"]
+
+
+def sign_of_life(settings: Settings) -> Path:
+    """A worker's lock, which it touches now and then: whoever looks after it sees that it has not stopped."""
+    return settings.home / f"worker-{_short(settings.worker_id)}.lock"
 
 
 @contextmanager
@@ -24,7 +30,7 @@ def only_worker(settings: Settings, database: Database) -> Iterator[None]:
         f"another worker called {name!r} is running; end it first, or give this one a ZSTCI_WORKER_ID of its own"
     )
     with ExitStack() as held:
-        file = held.enter_context((settings.home / f"worker-{_short(name)}.lock").open("w"))
+        file = held.enter_context(sign_of_life(settings).open("w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
