@@ -1,4 +1,4 @@
-"""A disk without room, really full: uploads are refused and updates fail by name, and all goes on when there is room."""
+"""A disk that is really full: uploads are refused and updates fail by name, and all goes on when there is room."""
 
 from __future__ import annotations
 

@@ -64,6 +64,4 @@ def test_nothing_of_an_image_is_left_after_any_end(service: Service, tell: Tell)
 
     for end, found in ends.items():
         assert found == [], end
-        tell(
-            f"purge proof: {end}", "no byte of an image and no picture in files, tables and logs; receipt of all hashes"
-        )
+        tell(f"purge proof: {end}", "no part of an image and no picture in any file, table or log")

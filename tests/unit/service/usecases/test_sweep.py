@@ -68,3 +68,25 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     assert not work.exists()
     kept = sorted(path.name for path in version.parent.iterdir() if not path.name.startswith("."))
     assert kept == sorted([version.name, f"{update.id}-1"]), "what belongs to a version or to an update at work stays"
+
+
+def test_what_this_process_works_on_is_not_abandoned_however_long_the_database_was_away(bench, sweeper):
+    update = bench.submit([0, 1])
+    bench.parts.updates.begin(update.id)
+    before = bench.parts.jobs._alive(update.id)
+    sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    bench.parts.runner.at_work = update.id
+
+    sweeper.sweep()
+    assert bench.parts.jobs._alive(update.id) == before
+
+
+def test_work_on_an_update_that_has_ended_is_cleared(bench, sweeper):
+    ended, waiting = bench.learn([0, 1]), bench.submit([2])
+    for update in (ended, waiting):
+        (bench.settings.home / "work" / update.id).mkdir()
+
+    sweeper.sweep()
+    left = [path.name for path in (bench.settings.home / "work").iterdir()]
+    assert ended.id not in left
+    assert waiting.id in left
