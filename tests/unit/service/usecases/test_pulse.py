@@ -35,16 +35,16 @@ def test_the_sign_of_an_attempt_that_is_over_does_not_count(bench):
 
 
 def run(moves):
-    """The exit code of a process whose work takes a second, and moves on or not."""
+    """The exit code of a process whose work moves on for two seconds, or hangs for a minute."""
     program = f"""
     import time
     from types import SimpleNamespace
     from service.usecases.pulse import Pulse
 
     updates = SimpleNamespace(heartbeat=lambda *_: None)
-    pulse = Pulse(updates, SimpleNamespace(lease_seconds=60.0, stall_seconds=0.6))
+    pulse = Pulse(updates, SimpleNamespace(lease_seconds=60.0, stall_seconds=3.0))
     with pulse.beating(SimpleNamespace(id="u", attempt=1)):
-        for _ in range(20):
+        for _ in range({20 if moves else 600}):
             time.sleep(0.1)
             if {moves}:
                 pulse.move()
