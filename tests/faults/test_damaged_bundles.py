@@ -50,9 +50,7 @@ def assert_answers_from_the_first(api: Api) -> str:
     return str(ready["checks"]["model"]["detail"])
 
 
-@pytest.mark.parametrize(
-    "damages", [FIRST, pytest.param(REST, marks=[pytest.mark.faults, pytest.mark.timeout(900)])], ids=["first", "rest"]
-)
+@pytest.mark.parametrize("damages", [FIRST, pytest.param(REST, marks=pytest.mark.faults)], ids=["first", "rest"])
 def test_a_process_that_starts_on_a_damaged_version_answers_from_the_last_good_one(
     sqlite_service: Service, damages: list[tuple[object, str]], tell: Tell
 ) -> None:

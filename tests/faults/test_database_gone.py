@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import fresh_database, postgres_server
+from tests.databases import postgres_server
 from tests.faults.conftest import Tell
 from tests.pictures import archive, picture
 from tests.processes import LONG, NET, Api, Service, wait_until
@@ -75,8 +75,7 @@ def service_on(home: Path, url: str) -> Iterator[Service]:
 def test_a_postgres_that_is_stopped_and_started(tmp_path: Path, seconds: float, tell: Tell) -> None:
     with (
         postgres_server() as server,  # its own: the others need theirs
-        fresh_database(server) as url,
-        service_on(tmp_path / "home", url) as service,
+        service_on(tmp_path / "home", server.get_uri()) as service,
     ):
         try:
             answered = assert_survives(service, server.stop, server.ensure_postgres_running, seconds)

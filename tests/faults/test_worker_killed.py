@@ -45,7 +45,7 @@ REST = (
     [
         ("sqlite", FIRST),
         pytest.param("sqlite", REST, marks=pytest.mark.faults),
-        pytest.param("postgres", FIRST + REST, marks=[pytest.mark.faults, pytest.mark.timeout(900)]),
+        pytest.param("postgres", FIRST + REST, marks=pytest.mark.faults),
     ],
     ids=["sqlite-first", "sqlite-rest", "postgres-all"],
     indirect=["database_url"],
