@@ -25,7 +25,8 @@ __all__ = ["COMMAND", "LONG", "NET", "PATIENCE", "Api", "Service", "children", "
 
 Program = Sequence[str | Path]
 COMMAND = Path(sys.executable).with_name("zstci")
-PATIENCE = 120.0  # seconds, for a machine that has other things to do; nothing here measures time
+# Seconds, for a machine that has other things to do; nothing here measures time. PATIENCE=600 for a very busy one.
+PATIENCE = float(os.environ.get("PATIENCE", "120"))
 NET = {name: str(value) for name, value in TINY.items()}
 LONG = {"regularizer": "finetune", "translator": "linear", "trainable": "all", "epochs": "40"}
 

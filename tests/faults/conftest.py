@@ -21,7 +21,7 @@ HEAD = "| Fault | Database | Outcome |\n|---|---|---|"
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == RESULTS.parent:
-            item.add_marker(pytest.mark.timeout(900))  # many processes, one after the other
+            item.add_marker(pytest.mark.timeout(1800))  # many processes, one after the other
     if os.environ.get("FAULTS") == "all":
         return
     left_out = [item for item in items if item.get_closest_marker("faults")]

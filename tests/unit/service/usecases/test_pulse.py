@@ -3,7 +3,9 @@
 import subprocess
 import sys
 import textwrap
+from typing import cast
 
+from service.storage.updates import UpdateStore
 from service.usecases.pulse import HUNG, Pulse
 
 
@@ -19,7 +21,7 @@ def test_a_sign_names_its_attempt(bench):
     update = bench.parts.updates.begin(bench.submit([0, 1]).id)
     beats = Beats()
 
-    Pulse(beats, bench.settings)._beat(update)
+    Pulse(cast(UpdateStore, beats), bench.settings)._beat(update)
     assert beats.seen == [(update.id, 1)]
 
 
