@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import torch
 from dbos import DBOS
@@ -54,7 +55,8 @@ def _show_life(settings: Settings) -> None:
 
     def touch() -> None:
         while True:
-            sign_of_life(settings).touch()
+            with suppress(OSError):  # a home that is away for a while
+                sign_of_life(settings).touch()
             time.sleep(settings.lease_seconds / 6)
 
     threading.Thread(target=touch, daemon=True, name="life").start()

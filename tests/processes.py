@@ -21,7 +21,7 @@ from service.storage.versions import VersionStore
 from tests.pictures import TINY
 from zstci import Snapshot
 
-__all__ = ["COMMAND", "LONG", "NET", "PATIENCE", "Api", "Service", "children", "wait_until"]
+__all__ = ["COMMAND", "LONG", "NET", "PATIENCE", "Api", "Program", "Service", "children", "wait_until"]
 
 Program = Sequence[str | Path]
 COMMAND = Path(sys.executable).with_name("zstci")
