@@ -38,7 +38,7 @@ class Follower:
                 active = self._versions.active()
                 self._refresh_names(active.names_revision)
             except ServiceError as error:  # also one without our tables: a disk that is not mounted, say
-                self.database_problem = str(error)
+                self.database_problem = error.title  # not its text, which tells anybody where the database is
                 raise
             self.database_problem = None
             if active.version is None or active.version == self._slot.version or self._waits(active.version):
