@@ -23,7 +23,7 @@ PEERS := .venv-peers
 SOURCES := $(wildcard zstci service migrations tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench paper figures image image-check clean $(VENV)
+.PHONY: help serve test check faults bench paper figures image image-check clean $(VENV)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ check: $(READY) ## Run ruff, mypy and the import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
+
+faults: $(READY) ## Kill, stop, starve and poison the service, and write what came of it to tests/faults/results.md
+	FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/faults $(ARGS)
 
 bench: $(READY) $(PEERS)/.ready ## Measure learning, growth and serving beside its peers (an hour; PART=serving for one)
 	for part in $(PART); do $(BIN)/python -m tests.benchmarks.$$part $(ARGS) || exit 1; done

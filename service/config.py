@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         default=60.0, gt=0, description="Without a sign of life for so long a worker is taken for dead, and replaced"
     )
+    stall_seconds: float = Field(
+        default=1800.0, gt=0, description="Without progress for so long an update's worker ends itself, to begin anew"
+    )
     poll_seconds: float = Field(default=1.0, gt=0, le=60, description="How often a server looks for a new version")
     serve_threads: int = Field(default=0, ge=0, description="Queries computed at the same time; 0: one for each core")
     train_threads: int = Field(default=0, ge=0, description="Threads of the worker; 0: half of the cores")

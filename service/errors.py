@@ -41,6 +41,7 @@ ZstciError
     ├── NameTaken              a rename to the name of another class
     ├── LastClass              the only class cannot be deleted
     ├── UpdateEnded            there is nothing left to cancel
+    ├── AttemptOver            another worker works on the update now
     ├── NoClassesYet           nothing has been learnt yet
     ├── Busy                   too much at once; comes with Retry-After
     ├── TooLate                a query that waited longer than it may
@@ -61,6 +62,7 @@ from service.domain import RejectedImage
 from zstci.errors import ZstciError
 
 __all__ = [
+    "AttemptOver",
     "BadArchive",
     "BadClassName",
     "BadImage",
@@ -295,6 +297,10 @@ class UpdateEnded(ServiceError):
     code, status, title = "update_ended", 409, "The update has ended"
 
 
+class AttemptOver(ServiceError):
+    code, status, title = "attempt_over", 409, "Another worker works on the update now"
+
+
 class NoClassesYet(ServiceError):
     code, status, title = "no_classes_yet", 503, "Nothing has been learnt yet"
 
@@ -331,7 +337,7 @@ class StorageUnreachable(ServiceError):
 
 
 class CorruptBundle(ServiceError):
-    code, title = "corrupt_bundle", "A version's files are damaged"
+    code, status, title = "corrupt_bundle", 503, "A version's files are damaged"
 
 
 class WorkerNameTaken(ServiceError):

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import torch
 from dbos import DBOS
@@ -14,7 +15,7 @@ from dbos import DBOS
 from service import logs
 from service.config import Settings
 from service.serving.pool import cores
-from service.storage.exclusive import only_worker
+from service.storage.exclusive import only_worker, sign_of_life
 from service.storage.jobs import QUEUE, WORKFLOW, configuration
 from service.worker_bootstrap import WorkerParts, assemble_worker
 
@@ -39,6 +40,7 @@ def run_worker(settings: Settings) -> None:
         signal.signal(number, lambda *_: shutting_down.set())
     parts = assemble_worker(settings, shutting_down)
     with only_worker(settings, parts.database) as held:
+        _show_life(settings)
         busy = threading.Event()
         _launch(settings, parts, busy, shutting_down)
         logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_name})
@@ -47,6 +49,18 @@ def run_worker(settings: Settings) -> None:
             _sweep(parts)
             shutting_down.wait(_SWEEP_SECONDS)
         _stop(parts, busy)
+
+
+def _show_life(settings: Settings) -> None:
+    """From a thread of its own: the others may wait for the database, or compute for long."""
+
+    def touch() -> None:
+        while True:
+            with suppress(OSError):  # a home that is away for a while
+                sign_of_life(settings).touch()
+            time.sleep(settings.lease_seconds / 6)
+
+    threading.Thread(target=touch, daemon=True, name="life").start()
 
 
 def _launch(settings: Settings, parts: WorkerParts, busy: threading.Event, shutting_down: threading.Event) -> None:

@@ -43,5 +43,5 @@ def assemble_worker(settings: Settings, shutting_down: threading.Event) -> Worke
     updates, versions = UpdateStore(database), VersionStore(database)
     runner = UpdateRunner(updates, versions, artifacts, settings, shutting_down)
     jobs, purger = Jobs(settings), Purger(updates, versions, artifacts, settings)
-    sweeper = Sweeper(updates, versions, artifacts, jobs, purger, settings)
+    sweeper = Sweeper(updates, versions, artifacts, jobs, purger, settings, lambda: runner.at_work)
     return WorkerParts(database, updates, versions, artifacts, jobs, runner, sweeper)

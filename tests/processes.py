@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,10 +21,12 @@ from service.storage.versions import VersionStore
 from tests.pictures import TINY
 from zstci import Snapshot
 
-__all__ = ["COMMAND", "LONG", "NET", "PATIENCE", "Api", "Service", "children", "wait_until"]
+__all__ = ["COMMAND", "LONG", "NET", "PATIENCE", "Api", "Program", "Service", "children", "wait_until"]
 
+Program = Sequence[str | Path]
 COMMAND = Path(sys.executable).with_name("zstci")
-PATIENCE = 120.0  # seconds, for a machine that has other things to do; nothing here measures time
+# Seconds, for a machine that has other things to do; nothing here measures time. PATIENCE=600 for a very busy one.
+PATIENCE = float(os.environ.get("PATIENCE", "120"))
 NET = {name: str(value) for name, value in TINY.items()}
 LONG = {"regularizer": "finetune", "translator": "linear", "trainable": "all", "epochs": "40"}
 
@@ -90,6 +93,19 @@ class Api:
 
         return wait_until(look, f"for update {update}: {self.log}")
 
+    def events(self, update: str) -> list[tuple[int, str, Any]]:
+        """(id, kind, data) of an update that has ended, as they are streamed."""
+        found: list[tuple[int, str, Any]] = []
+        event: dict[str, str] = {}
+        for line in self.http.get(f"/v1/updates/{update}/events").text.splitlines():
+            if line:
+                name, _, value = line.partition(": ")
+                event[name] = value
+            elif event.get("data"):
+                found.append((int(event["id"]), event["event"], json.loads(event["data"])))
+                event = {}
+        return found
+
     def learn(self, archive: bytes, **options: str) -> Any:
         """A successful update, answering here."""
         entry = self.ended(self.add(archive, **options))
@@ -115,9 +131,12 @@ class Service:
         self._apis: list[Api] = []
         self._logs = 0
 
-    def start(self, *arguments: object, log: IO[str] | int = subprocess.PIPE, **more: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: object, program: Program = (COMMAND,), log: IO[str] | int = subprocess.PIPE, **more: str
+    ) -> subprocess.Popen[str]:
+        """`program` is what runs instead of `zstci`; `more` are variables of its environment."""
         process = subprocess.Popen(
-            [COMMAND, *map(str, arguments)],
+            [*program, *map(str, arguments)],
             env=self._environment | more,
             stdout=log,
             stderr=log,
@@ -133,20 +152,20 @@ class Service:
         assert process.returncode == code, err
         return out, err
 
-    def serve(self, command: str = "serve", **more: str) -> Api:
+    def serve(self, command: str = "serve", program: Program = (COMMAND,), **more: str) -> Api:
         """`zstci serve` or `zstci api` on a free port, up."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         with self._log() as log:  # a file, because a pipe that nobody reads fills up and then blocks the server
-            api = Api(self.start(command, "--port", port, log=log, **more), port, Path(log.name))
+            api = Api(self.start(command, "--port", port, program=program, log=log, **more), port, Path(log.name))
         self._apis.append(api)
         wait_until(api.answers, str(api.log))
         return api
 
-    def worker(self, **more: str) -> subprocess.Popen[str]:
+    def worker(self, program: Program = (COMMAND,), **more: str) -> subprocess.Popen[str]:
         with self._log() as log:
-            return self.start("worker", log=log, **more)
+            return self.start("worker", program=program, log=log, **more)
 
     def snapshot(self, version: int) -> Snapshot:
         database = Database(self.database_url)

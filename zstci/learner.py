@@ -87,7 +87,7 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
             watch=watch,
             team=team,
         )
-        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means, team=team)
+        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means, watch=watch, team=team)
         importance = accumulated(importance, fresh) if config.train.accumulate else fresh
 
     new = old if frozen else _embed(net, inputs, config, watch)

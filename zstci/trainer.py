@@ -55,7 +55,7 @@ def fine_tune(
     parent = copy.deepcopy(start).to(device)
     names = choose_trainable(net, config.train.trainable)
     set_mode(net, train=config.train.batchnorm == "train" or (config.train.batchnorm == "train_first" and task == 1))
-    draw = _Batches(inputs, targets, config, task, device, team)
+    draw = _Batches(inputs, targets, config, task, device, watch, team)
     old_prototypes = negatives.to(device)
     regularizer = _regularizer(parent, importance, names, config, task, draw, old_prototypes)
     optimizer = torch.optim.Adam(
@@ -88,13 +88,14 @@ def importance_of(
     task: int,
     negatives: Tensor,
     team: Team = ALONE,
+    watch: Watch | None = None,
 ) -> dict[str, dict[str, Tensor]]:
     """EWC's and MAS's importance of every trainable weight, from one epoch of the task."""
     device = resolve(config.device)
     probe = copy.deepcopy(net).to(device)  # train mode moves BatchNorm's statistics: never the net's own
     choose_trainable(probe, config.train.trainable)
     set_mode(probe, train=config.train.batchnorm != "eval")
-    draw = _Batches(inputs, targets, config, task, device, team)
+    draw = _Batches(inputs, targets, config, task, device, watch, team)
     others = negatives.to(device) if draw.classes == 1 else None
     return {kind: _estimate(probe, draw, kind, config, others) for kind in IMPORTANCES}
 
@@ -143,10 +144,17 @@ class _Batches:
     own share, and the labels of all."""
 
     def __init__(
-        self, inputs: Inputs, targets: Tensor, config: Config, task: int, device: torch.device, team: Team = ALONE
+        self,
+        inputs: Inputs,
+        targets: Tensor,
+        config: Config,
+        task: int,
+        device: torch.device,
+        watch: Watch | None = None,
+        team: Team = ALONE,
     ) -> None:
         self.inputs, self.targets, self.config, self.task, self.device = inputs, targets, config, task, device
-        self.team = team
+        self.watch, self.team = watch or Watch(), team
         self.members = class_members(targets)
         self.classes = len(self.members)
 
@@ -158,6 +166,8 @@ class _Batches:
             return self.inputs.augmented(positions, self.config.net.input, random, self.team.share(len(positions)))
 
         for chosen, pixels in zip(plan, _ahead(plan, load), strict=True):
+            # Here, because an epoch that only measures has to hear a stop as well.
+            self.watch.stop_if_asked()
             yield pixels.to(self.device), self.targets[chosen].to(self.device)
 
 

@@ -28,9 +28,7 @@ async def readyz(parts: CurrentParts, response: Response) -> Ready:
     version, follower = parts.slot.version, parts.follower
     model = follower.problem or (f"version {version} answers" if version else "no classes yet: POST /v1/updates")
     checks = {
-        "database": Check(
-            ok=follower.database_reachable, detail="reachable" if follower.database_reachable else "does not answer"
-        ),
+        "database": Check(ok=follower.database_problem is None, detail=follower.database_problem or "reachable"),
         "model": Check(ok=version is not None and follower.problem is None, detail=model),
     }
     ready = all(check.ok for check in checks.values())

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from service.config import Settings
+from service.usecases.disk import full_disk_is_named
 
 __all__ = ["clear_leftovers", "incoming"]
 
@@ -21,11 +22,12 @@ _PREFIX, _LOCK = "incoming-", ".lock"
 async def incoming(settings: Settings) -> AsyncIterator[Path]:
     """Locked while it is in use: the system lets go of the lock when a process ends, however it ends."""
     folder = settings.home / "work" / f"{_PREFIX}{uuid.uuid4().hex}"
-    folder.mkdir(parents=True)
     try:
-        with (folder / _LOCK).open("w") as lock:
+        with full_disk_is_named():
+            folder.mkdir(parents=True)
+            lock = (folder / _LOCK).open("w")
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            (folder / "form").mkdir()
             yield folder
     finally:
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from service.api.headers import protect
 from service.api.request_id import HEADER
 from service.errors import BadImages, RejectedImages, ServiceError, Unauthenticated
-from zstci.errors import InvalidConfig, InvalidData, ZstciError
+from zstci.errors import InvalidConfig, InvalidData, SnapshotError, ZstciError
 
 __all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "problems"]
 
@@ -83,6 +83,7 @@ async def _known(request: Request, error: Exception) -> JSONResponse:
         status, title = error.status, error.title
     else:
         status = 422 if isinstance(error, InvalidConfig | InvalidData) else 500
+        status = 503 if isinstance(error, SnapshotError) else status  # files of a version are damaged: it can be mended
         title = HTTPStatus(status).phrase
     faults: list[Fault] = []
     if isinstance(error, BadImages):

@@ -29,6 +29,7 @@ def serve(host: Host = None, port: Port = None, insecure: Insecure = False, with
     """Run the whole service: the API and a worker, each in a process of its own, restarted should it die."""
     from service import logs
     from service.cli.supervise import end_with_parent, supervise
+    from service.storage.exclusive import sign_of_life
     from service.storage.prepare import prepare_database
     from service.usecases.manage_keys import require_keys
 
@@ -39,7 +40,8 @@ def serve(host: Host = None, port: Port = None, insecure: Insecure = False, with
     prepare_database(settings)
     require_keys(settings)
     typer.echo(f"zstci: everything is in {settings.home.resolve()}; API description at /docs", err=True)
-    raise typer.Exit(supervise(settings.host, settings.port, settings.insecure))
+    life = sign_of_life(settings), settings.lease_seconds
+    raise typer.Exit(supervise(settings.host, settings.port, *life, settings.insecure))
 
 
 def api(host: Host = None, port: Port = None, insecure: Insecure = False, with_parent: WithParent = False) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.config import Settings
 from service.storage.failures import explained
@@ -99,15 +100,40 @@ def _postgres_engine(url: URL) -> Engine:
 
 def _sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": _PATIENCE})
-    folder = Path(url.database or "").parent
-
-    @event.listens_for(engine, "do_connect")
-    def make_the_folder(*_: Any) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
+    _stay_with_the_file(engine, Path(url.database or ""))
     return engine
+
+
+def _stay_with_the_file(engine: Engine, path: Path) -> None:
+    """A file that is moved away or replaced lives on for who has it open, and what is written to it is lost. So every
+    use of a connection looks whether it is that file still; and one that was there once is never made anew, empty."""
+    seen = False
+
+    @event.listens_for(engine, "do_connect")
+    def open_or_make(*_: Any) -> None:
+        if seen and not path.exists():
+            raise sqlite3.OperationalError(f"{path} is gone")
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    @event.listens_for(engine, "connect")
+    def remember(_: Any, record: ConnectionPoolEntry) -> None:
+        nonlocal seen
+        seen, record.info["file"] = True, _identity(path)
+
+    @event.listens_for(engine, "checkout")
+    def compare(_: Any, record: ConnectionPoolEntry, __: Any) -> None:
+        if record.info["file"] != _identity(path):
+            raise DisconnectionError(f"{path} is another file by now")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _prepare(connection: sqlite3.Connection, _: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from service.config import Settings
 from service.errors import WorkerNameTaken
 from service.storage.database import Database
 
-__all__ = ["Held", "only_worker"]
+__all__ = ["Held", "only_worker", "sign_of_life"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +24,8 @@ logger = logging.getLogger(__name__)
 class Held:
     """A name in use. `keep` it now and then: a Postgres that was restarted has forgotten whom it belongs to."""
 
-    def __init__(self, name: str, file: Path, database: Database) -> None:
-        self._file, self._database = file, database
+    def __init__(self, name: str, database: Database) -> None:
+        self._database = database
         self._number = int(_short(name)[:15], 16)
         self._session: Connection | None = None
 
@@ -43,7 +42,6 @@ class Held:
         return taken
 
     def keep(self) -> None:
-        os.utime(self._file)  # a sign of life for whoever can see the file, such as a container's health check
         if self._database.is_sqlite or self._is_alive():
             return
         # In vain for as long as Postgres does not know that our session is lost, or is away itself.
@@ -65,6 +63,11 @@ class Held:
             session.close()
 
 
+def sign_of_life(settings: Settings) -> Path:
+    """A worker's lock, which it touches now and then: whoever looks after it sees that it has not stopped."""
+    return settings.home / f"worker-{_short(settings.worker_name)}.lock"
+
+
 @contextmanager
 def only_worker(settings: Settings, database: Database) -> Iterator[Held]:
     """Held until the process ends, however it ends: the system lets go of the file, Postgres of its session's lock."""
@@ -72,14 +75,13 @@ def only_worker(settings: Settings, database: Database) -> Iterator[Held]:
     taken = WorkerNameTaken(
         f"another worker called {name!r} is running; end it first, or give this one a ZSTCI_WORKER_ID of its own"
     )
-    path = settings.home / f"worker-{_short(name)}.lock"
     with ExitStack() as stack:
-        file = stack.enter_context(path.open("w"))
+        file = stack.enter_context(sign_of_life(settings).open("w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise taken from error
-        held = Held(name, path, database)
+        held = Held(name, database)
         if not held.take():
             raise taken
         stack.callback(held.release)

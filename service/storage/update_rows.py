@@ -9,12 +9,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.domain import EventKind, Failure, State
-from service.errors import UnknownUpdate
+from service.errors import AttemptOver, UnknownUpdate
 from service.storage.rows import printable
 from service.storage.tables import EventRow, UpdateRow
 from service.storage.times import now
 
-__all__ = ["end", "found", "is_current", "locked", "tell"]
+__all__ = ["end", "found", "is_current", "locked", "require_current", "tell"]
 
 
 def found(session: Session, update_id: str, lock: bool = False) -> UpdateRow:
@@ -33,6 +33,12 @@ def locked(session: Session, update_id: str) -> UpdateRow:
 
 def is_current(row: UpdateRow, attempt: int) -> bool:
     return row.state == "running" and row.attempt == attempt
+
+
+def require_current(row: UpdateRow, attempt: int) -> None:
+    """For what an attempt may do only as long as nobody else has begun a newer one."""
+    if not is_current(row, attempt):
+        raise AttemptOver(f"attempt {attempt} of update {row.id} is over: it is {row.state}, in attempt {row.attempt}")
 
 
 def tell(session: Session, row: UpdateRow, kind: EventKind, data: dict[str, Any]) -> None:

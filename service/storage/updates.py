@@ -20,7 +20,7 @@ from service.storage.database import Database
 from service.storage.rows import event_of, finite, printable, row_of, update_of
 from service.storage.tables import EventRow, UpdateRow
 from service.storage.times import now
-from service.storage.update_rows import end, found, is_current, locked, tell
+from service.storage.update_rows import end, found, is_current, locked, require_current, tell
 
 __all__ = ["UpdateStore"]
 
@@ -116,9 +116,24 @@ class UpdateStore:
     def note_instant(self, update_id: str, version: int) -> None:
         self._set(update_id, instant_version=version)
 
-    def heartbeat(self, update_id: str) -> None:
-        """Somebody works on it."""
-        self._set(update_id, heartbeat_at=now())
+    def heartbeat(self, update_id: str, attempt: int | None = None) -> None:
+        """Somebody works on it. An attempt that is over must not keep alive what a newer one has left."""
+        with self._database.write() as session:
+            row = locked(session, update_id)
+            if attempt is None or is_current(row, attempt):
+                row.heartbeat_at = now()
+
+    def note_end(self, update_id: str, attempt: int, failure: Failure | None) -> None:
+        """What it comes to, before its images go: who takes up after a crash could not find out again."""
+        with self._database.write() as session:
+            row = locked(session, update_id)
+            require_current(row, attempt)
+            if failure is not None:
+                row.error_code, row.error_detail = failure.code, printable(failure.detail)
+
+    def note_receipt(self, update_id: str, receipt: dict[str, Any]) -> None:
+        """Before anything is deleted, for the same reason."""
+        self._set(update_id, receipt=finite(receipt))
 
     def stopped(self, update_id: str, attempt: int) -> None:
         """This attempt ends because its worker was asked to: that is no fault of the update."""

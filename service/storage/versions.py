@@ -16,6 +16,7 @@ from service.storage.database import Database
 from service.storage.rows import facts_as_json, printable, version_of
 from service.storage.tables import MAIN, ClassRow, LineRow, VersionRow
 from service.storage.times import now
+from service.storage.update_rows import locked, require_current
 
 __all__ = ["NewVersion", "VersionStore"]
 
@@ -34,6 +35,7 @@ class NewVersion:
     bytes: int
     facts: Facts
     update_id: str | None = None
+    attempt: int | None = None  # of the update
 
 
 class VersionStore:
@@ -67,8 +69,11 @@ class VersionStore:
         """Number it and, with `activate`, make it the active one if `expected` still is; None means that none is.
 
         The same bundle again gives the version that it has become: whoever publishes may have been killed just after.
+        An attempt that is over publishes nothing: a worker may stand still just before this, and be replaced.
         """
         with self._database.write() as session:
+            if new.update_id is not None and new.attempt is not None:
+                require_current(locked(session, new.update_id), new.attempt)
             active = _locked_line(session).version
             row = _of_bundle(session, new.bundle)
             if row is None:
@@ -86,9 +91,9 @@ class VersionStore:
             _move(session, row.number, active if expected is None else expected or None, active)
             return version_of(row)
 
-    def of_update(self, update_id: str) -> Version | None:
-        """What an update has made, not counting its instant part."""
-        wanted = select(VersionRow).where(VersionRow.update_id == update_id, VersionRow.kind == "update")
+    def of_update(self, update_id: str, kind: VersionKind = "update") -> Version | None:
+        """What an update has made: in the end, or as its instant part."""
+        wanted = select(VersionRow).where(VersionRow.update_id == update_id, VersionRow.kind == kind)
         with self._database.read() as session:
             row = session.scalar(wanted)
             return None if row is None else version_of(row)
@@ -132,6 +137,7 @@ def _of_bundle(session: Session, key: str) -> VersionRow | None:
 def _insert(session: Session, new: NewVersion) -> VersionRow:
     number = session.scalar(select(func.coalesce(func.max(VersionRow.number), 0) + 1))
     values = vars(new) | {"number": number, "created_at": now(), "facts": facts_as_json(new.facts)}
+    del values["attempt"]
     row = VersionRow(**values)
     session.add(row)
     session.flush()

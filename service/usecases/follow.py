@@ -7,7 +7,7 @@ import time
 from threading import Lock
 
 from service.domain import Version
-from service.errors import DatabaseUnreachable, StorageUnreachable
+from service.errors import DatabaseUnreachable, ServiceError, StorageUnreachable
 from service.serving.live import LiveModel, ModelSlot
 from service.storage.artifacts import Artifacts
 from service.storage.versions import VersionStore
@@ -29,7 +29,7 @@ class Follower:
         self._names_revision: int | None = None
         self._failed: tuple[int, float] | None = None  # version, when to try again
         self.problem: str | None = None  # why this process is not where it should be
-        self.database_reachable = False
+        self.database_problem: str | None = "not asked yet"
         self.load_seconds = 0.0  # of the last version: reading, checking, warming up
 
     def refresh(self) -> bool:
@@ -38,10 +38,10 @@ class Follower:
             try:
                 active = self._versions.active()
                 self._refresh_names(active.names_revision)
-            except DatabaseUnreachable:
-                self.database_reachable = False
+            except ServiceError as error:  # also one without our tables: a disk that is not mounted, say
+                self.database_problem = error.title  # not its text, which tells anybody where the database is
                 raise
-            self.database_reachable = True
+            self.database_problem = None
             if active.version is None or active.version == self._slot.version or self._waits(active.version):
                 return False
             self._names_revision = None  # a new version may bring new classes

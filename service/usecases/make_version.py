@@ -165,7 +165,8 @@ class Maker:
         instant: bool,
         sample: Pixels | None,
     ) -> Made:
-        key = f"versions/{update.id}-{'instant' if instant else base.version or 0}"
+        # A worker that was taken for dead and goes on must not write over what its successor has published.
+        key = f"versions/{update.id}-{'instant' if instant else base.version or 0}-{update.attempt}"
         staged = work_folder(self._settings, update.id) / "bundle"
         shutil.rmtree(staged, ignore_errors=True)
         names = self._versions.names() | {i: name for name, i in ids.items()}
@@ -189,5 +190,5 @@ class Maker:
             metrics=metrics,
         )
         kind: VersionKind = "instant" if instant else "update"
-        version = NewVersion(base.version, kind, key, written.sha256, written.bytes, facts, update.id)
+        version = NewVersion(base.version, kind, key, written.sha256, written.bytes, facts, update.id, update.attempt)
         return Made(version, base.expected, {i: name for name, i in ids.items() if i not in known})

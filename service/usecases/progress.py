@@ -48,11 +48,13 @@ class Reporter:
         attempt: int,
         shutting_down: Callable[[], bool],
         span: tuple[float, float] = (0.0, 1.0),
+        on_sign: Callable[[], None] = lambda: None,
     ) -> None:
-        """`span` is the part of the bar that this work is, where it is one of several."""
+        """`span` is the part of the bar that this work is, where it is one of several. `on_sign` is called whenever the
+        work shows that it gets on."""
         self._updates, self._id, self._attempt = updates, update_id, attempt
         self._ends = _ENDS
-        self._shutting_down, self._span = shutting_down, span
+        self._shutting_down, self._span, self._on_sign = shutting_down, span, on_sign
         self._started = time.monotonic()
         self._stage: Stage = "queued"
         self._reached = 0.0
@@ -67,6 +69,7 @@ class Reporter:
         self.stage(cast(Stage, progress.stage), progress.fraction, progress)
 
     def stage(self, stage: Stage, fraction: float, detail: Progress | None = None) -> None:
+        self._on_sign()
         now = time.monotonic()
         whole = fraction >= 1.0 and (detail is None or detail.epoch == detail.epochs)
         if stage == self._stage and not whole and now - self._told < _EVERY_SECONDS:
@@ -85,6 +88,7 @@ class Reporter:
 
     def should_stop(self) -> bool:
         """Asked between two batches, so the database is asked for it only now and then."""
+        self._on_sign()
         if self._shutting_down():
             return True
         now = time.monotonic()

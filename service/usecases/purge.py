@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from service.config import Settings
 from service.domain import ENDED, Update
-from service.errors import BadUpload
+from service.errors import BadUpload, StorageFull
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
@@ -36,7 +37,9 @@ class Purger:
         update = self._updates.get(update_id)
         if update.purged_at is not None or not (ending or update.state in ENDED):
             return
-        receipt = self._receipt(update)
+        receipt = update.receipt or self._receipt(update)
+        with suppress(StorageFull):  # then it is noted when there is room again
+            self._updates.note_receipt(update_id, receipt)
         self._artifacts.delete(upload_key(update_id))
         shutil.rmtree(work_folder(self._settings, update_id), ignore_errors=True)
         for key in self._artifacts.keys("versions/"):
@@ -49,7 +52,7 @@ class Purger:
         try:
             upload = read_upload.load(self._artifacts.local(upload_key(update.id)))
         except (BadUpload, OSError):
-            return {"images": update.images}  # a purge that was interrupted
+            return {"images": update.images}  # damaged, or deleted on a full disk where nothing could be noted
         return {
             "images": len(upload.images),
             "bytes": sum(image.bytes for image in upload.images),

@@ -3,18 +3,18 @@ answering, and the next attempt ends as this one would have."""
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar
 
 from service.config import Settings
 from service.domain import Failure, State, Update
 from service.errors import (
+    AttemptOver,
     DatabaseBehind,
     DatabaseUnreachable,
     StorageFull,
@@ -25,8 +25,10 @@ from service.errors import (
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
+from service.usecases.disk import is_full_disk
 from service.usecases.make_version import Maker
 from service.usecases.progress import Reporter
+from service.usecases.pulse import Pulse
 from service.usecases.purge import Purger
 from zstci.errors import Stopped, ZstciError
 
@@ -35,9 +37,11 @@ __all__ = ["UpdateRunner"]
 logger = logging.getLogger(__name__)
 
 _INSTANT = 0.1  # of the bar, where the instant part comes first
-_AWAY = (DatabaseUnreachable, StorageUnreachable)
+_AWAY = (DatabaseUnreachable, DatabaseBehind, StorageUnreachable)
 # A database that is away, full or being migrated comes back; what happened must be written down all the same.
-_PASSING = (*_AWAY, DatabaseBehind, StorageFull)
+_PASSING = (*_AWAY, StorageFull)
+# A GPU's, the CPU allocator's, the system's and C++'s; most of them come as a RuntimeError.
+_OUT_OF_MEMORY = ("out of memory", "allocate memory", "bad_alloc")
 
 Value = TypeVar("Value")
 
@@ -55,10 +59,6 @@ class _BrokeDown(Exception):
     """Something unexpected, which may not happen again."""
 
 
-class _TakenOver(Exception):
-    """Another worker took us for dead and works on the update now."""
-
-
 class UpdateRunner:
     def __init__(
         self,
@@ -71,7 +71,9 @@ class UpdateRunner:
         self._updates, self._versions, self._settings = updates, versions, settings
         self._maker = Maker(updates, versions, artifacts, settings)
         self._purger = Purger(updates, versions, artifacts, settings)
+        self._pulse = Pulse(updates, settings)
         self._shutting_down = shutting_down
+        self.at_work: str | None = None  # the update that this process works on
         self.resting = threading.Event()  # set when the work has stopped for a shutdown
 
     def run(self, update_id: str) -> None:
@@ -86,20 +88,27 @@ class UpdateRunner:
                 self._surely(lambda: self._purger.purge(update_id))
                 return
             logger.info("Update begun", extra=_about(update, "update_begun"))
+            self.at_work = update_id
             try:
-                with self._beating(update):
+                with self._pulse.beating(update):
                     self._finish(update, self._work(update))
-            except _TakenOver:
+            except AttemptOver:
                 logger.warning("Update taken over by another worker", extra=_about(update, "update_taken_over"))
             except _BrokeDown:
                 self._pause(min(2.0**update.attempt, 30.0))
                 continue
+            finally:
+                self.at_work = None
             return
 
     def _work(self, update: Update) -> End:
         published = self._surely(lambda: self._versions.of_update(update.id))
         if published is not None:  # just before a crash
             return End("succeeded", published.number)
+        if update.error is not None:  # noted just before a crash
+            return End("failed", failure=update.error)
+        if update.cancel_requested:
+            return End("cancelled")
         begun = update.attempt - update.clean_stops
         if begun > self._settings.max_attempts:
             detail = f"its worker died or broke down {begun - 1} times; see the worker's log"
@@ -114,13 +123,18 @@ class UpdateRunner:
 
     def _learn(self, update: Update) -> int:
         """The version that was published."""
+        published = self._versions.of_update(update.id)
+        if published is not None:  # the database went away just after
+            return published.number
         self._reporter(update, (0.0, 0.0)).stop_if_asked()  # cancelled while the database or the files were away
-        update = replace(update, instant_version=self._updates.get(update.id).instant_version)
+        instant = self._versions.of_update(update.id, "instant")
+        update = replace(update, instant_version=None if instant is None else instant.number)
         if update.options.instant and update.instant_version is None:
             made = self._maker.make(update, self._reporter(update, (0.0, _INSTANT)), instant=True)
             version = self._versions.publish(made.version, expected=made.expected, activate=True, names=made.names)
-            self._updates.note_instant(update.id, version.number)
             update = replace(update, instant_version=version.number)
+        if update.instant_version is not None:
+            self._updates.note_instant(update.id, update.instant_version)
         reporter = self._reporter(update, (_INSTANT if update.options.instant else 0.0, 1.0))
         made = self._maker.make(update, reporter)
         self._updates.note_parent(update.id, made.version.parent)
@@ -132,15 +146,19 @@ class UpdateRunner:
 
     def _failed(self, update: Update, error: Exception) -> End:
         """Why, in words for who sent it. Raises where another attempt may do better, or somebody else makes it."""
+        current = self._surely(lambda: self._updates.get(update.id))
+        if current.attempt != update.attempt:
+            raise AttemptOver(f"attempt {current.attempt} is at work") from error
         if isinstance(error, Stopped):
-            return self._stopped(update)
+            if not current.cancel_requested:
+                self._rest(update)
+            return End("cancelled")
         if isinstance(error, ZstciError):
             return End("failed", failure=Failure(error.code, str(error)))
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if is_full_disk(error):
             full = "no room left on the worker's disk; free some and send the update again"
             return End("failed", failure=Failure(StorageFull.code, full))
-        # A GPU's and the CPU allocator's are RuntimeErrors.
-        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _OUT_OF_MEMORY):
             detail = "not enough memory; send fewer images, lower train.images_per_class, or give the worker more"
             return End("failed", failure=Failure("out_of_memory", detail))
         logger.error("Update broke down", exc_info=error, extra=_about(update, "update_broke_down"))
@@ -149,15 +167,9 @@ class UpdateRunner:
         detail = f"it broke down again and again, the last time with {type(error).__name__}: {error}"
         return End("failed", failure=Failure("broke_down", f"{detail}; see the worker's log"))
 
-    def _stopped(self, update: Update) -> End:
-        current = self._surely(lambda: self._updates.get(update.id))
-        if current.attempt != update.attempt:
-            raise _TakenOver
-        if not current.cancel_requested:
-            self._rest(update)
-        return End("cancelled")
-
     def _finish(self, update: Update, end: End) -> None:
+        with suppress(StorageFull):  # the purge makes room
+            self._retried(lambda: self._updates.note_end(update.id, update.attempt, end.failure), _AWAY)
         # The images first: whoever is told that an update has ended finds none of them.
         self._surely(lambda: self._purger.purge(update.id, ending=True))
         self._surely(
@@ -167,26 +179,8 @@ class UpdateRunner:
         logger.info("Update ended", extra=_about(update, "update_ended", state=end.state, reason=reason))
 
     def _reporter(self, update: Update, span: tuple[float, float]) -> Reporter:
-        return Reporter(self._updates, update.id, update.attempt, self._shutting_down.is_set, span)
-
-    @contextmanager
-    def _beating(self, update: Update) -> Iterator[None]:
-        """Signs of life, so that another worker takes over when they end."""
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(self._settings.lease_seconds / 6):
-                try:
-                    self._updates.heartbeat(update.id)
-                except Exception as error:
-                    logger.warning("No sign of life", extra=_about(update, "no_heartbeat", reason=str(error)))
-
-        thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
+        stopping = self._shutting_down.is_set
+        return Reporter(self._updates, update.id, update.attempt, stopping, span, self._pulse.move)
 
     def _patiently(self, work: Callable[[], Value]) -> Value:
         """Work that can be done again when the database or the files are back."""
@@ -208,6 +202,7 @@ class UpdateRunner:
                 pause = min(2 * pause, 5.0)
 
     def _pause(self, seconds: float) -> None:
+        self._pulse.move()
         if self._shutting_down.wait(seconds):
             self._rest(None)
 

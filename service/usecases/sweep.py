@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from service.config import Settings
 from service.domain import ENDED
@@ -20,6 +23,7 @@ __all__ = ["Sweeper"]
 
 logger = logging.getLogger(__name__)
 
+_UPDATE = re.compile("[0-9a-f]{32}")
 _ORPHAN_SECONDS = 600.0  # files without a row may be on their way to one
 _FILES_SECONDS = 30.0  # between two looks at all files, which a bucket makes one pay for
 
@@ -35,9 +39,11 @@ class Sweeper:
         jobs: Jobs,
         purger: Purger,
         settings: Settings,
+        at_work: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`at_work` tells the update that this very process works on."""
         self._updates, self._versions, self._artifacts, self._jobs = updates, versions, artifacts, jobs
-        self._purger, self._settings = purger, settings
+        self._purger, self._settings, self._at_work = purger, settings, at_work
         self._orphans: dict[str, float] = {}  # key -> when it was first seen
         self._looked: float | None = None  # at all files
         self._over: set[str] = set()  # ended updates whose job was still there at the last sweep
@@ -59,6 +65,8 @@ class Sweeper:
     def _abandoned(self) -> None:
         """Their worker is gone, and may never come back under its name."""
         for update_id in self._updates.abandoned(self._settings.lease_seconds):
+            if update_id == self._at_work():
+                continue  # the database was away, not the worker
             self._updates.heartbeat(update_id)  # the other sweepers need not do the same
             self._jobs.begin_anew(update_id)
             logger.warning("Update begun anew", extra={"action": "update_begun_anew", "update": update_id})
@@ -86,9 +94,16 @@ class Sweeper:
         for key in [key for key, since in self._orphans.items() if now - since > _ORPHAN_SECONDS]:
             self._artifacts.delete(key)
             logger.info("Files without a row deleted", extra={"action": "orphan_deleted", "key": key})
-        for folder in (self._settings.home / "work").glob("delete-*"):
-            if time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
+        for folder in (self._settings.home / "work").glob("*"):
+            with suppress(FileNotFoundError):  # another sweeper was faster
+                if self._is_left_behind(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _is_left_behind(self, folder: Path) -> bool:
+        """Of a class that was being deleted, or of a worker that went on after another one had ended its update."""
+        if folder.name.startswith("delete-"):
+            return time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS
+        return _UPDATE.fullmatch(folder.name) is not None and self._has_ended(folder.name)
 
     def _left_here(self) -> None:
         """An update that this machine began and another one ended: no copy of an image stays behind."""

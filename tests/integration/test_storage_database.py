@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from sqlalchemy import text
 from service.config import Settings
 from service.errors import DatabaseUnreachable, StorageFull
 from service.storage.database import Database, database_url
+from service.storage.migrate import upgrade
 from service.storage.versions import VersionStore
 from tests.unit.service.storage.samples import a_version
 from zstci.errors import InvalidConfig
@@ -143,3 +145,41 @@ def test_without_a_setting_the_database_is_a_file_in_the_home(tmp_path):
         assert database.engine.url.database == str(home / "zstci.db")
         assert not (home / "zstci.db").exists()
     assert database_url(Settings(database_url="postgresql://host/x")) == "postgresql://host/x"
+
+
+def test_a_file_that_is_moved_away_is_missed_and_found_again(sqlite_url: str) -> None:
+    upgrade(sqlite_url)
+    database = Database(sqlite_url)
+    path = Path(database.engine.url.database or "")
+    versions = VersionStore(database)
+    assert versions.active().version is None
+    away = path.parent.rename(path.parent.with_name("away"))
+
+    for _ in range(3):
+        with pytest.raises(DatabaseUnreachable, match="gone"):
+            versions.active()
+    assert not path.parent.exists(), "an empty one in its place would hide that it is gone"
+    away.rename(path.parent)
+
+    assert versions.active().version is None
+    database.close()
+
+
+def test_a_file_that_is_replaced_is_noticed(sqlite_url: str) -> None:
+    upgrade(sqlite_url)
+    database = Database(sqlite_url)
+    path = Path(database.engine.url.database or "")
+    versions = VersionStore(database)
+    versions.active()
+    database.engine.dispose()  # so that everything is in the one file
+    copy = path.with_name("copy")
+    shutil.copy(path, copy)
+    with database.write() as session:
+        session.execute(text("UPDATE lines SET names_revision = 7"))
+    assert versions.active().names_revision == 7
+    for name in ("-wal", "-shm"):
+        path.with_name(path.name + name).unlink(missing_ok=True)
+    copy.rename(path)
+
+    assert versions.active().names_revision == 0
+    database.close()

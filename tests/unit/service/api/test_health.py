@@ -44,7 +44,7 @@ def test_alive_but_not_ready_without_a_database(cut_off):
     response = cut_off.get("/readyz")
 
     assert response.status_code == 503
-    assert response.json()["checks"]["database"] == {"ok": False, "detail": "does not answer"}
+    assert response.json()["checks"]["database"] == {"ok": False, "detail": "The database does not answer"}
 
 
 @pytest.mark.parametrize("path", ["/v1/updates", "/v1/updates/some/events", "/v1/versions", "/v1/versions/1"])

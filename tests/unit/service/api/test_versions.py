@@ -82,7 +82,7 @@ def test_a_version_that_is_not_there(client):
 
 def test_a_damaged_version_is_not_activated(client, parts):
     (parts.settings.home / "files/versions/test-1/serving.safetensors").write_bytes(b"short")
-    problem = refused(client.post("/v1/versions/1/activate"), 500, "corrupt_bundle")
+    problem = refused(client.post("/v1/versions/1/activate"), 503, "corrupt_bundle")
 
     assert "serving.safetensors" in problem["detail"]
     assert client.get("/v1/versions").json()["active"] == 2

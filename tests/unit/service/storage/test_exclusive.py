@@ -1,5 +1,3 @@
-import os
-
 import pytest
 from sqlalchemy import text
 
@@ -57,11 +55,3 @@ def test_a_name_that_a_restarted_postgres_has_forgotten_is_taken_again(database,
             pytest.fail("two workers of one name")
     with only_worker(settings(tmp_path / "two", "worker-1"), database):
         pass  # free again
-
-
-def test_a_worker_shows_that_it_lives(database, tmp_path):
-    with only_worker(settings(tmp_path, "worker-1"), database) as held:
-        [file] = tmp_path.glob("worker-*.lock")
-        os.utime(file, (1, 1))
-        held.keep()
-        assert file.stat().st_mtime > 1e9

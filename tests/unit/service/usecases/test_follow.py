@@ -103,10 +103,10 @@ def test_a_database_that_is_away_is_noticed_and_answers_go_on(bench, follower, s
         patched.setattr(bench.parts.versions, "active", away)
         with pytest.raises(DatabaseUnreachable):
             follower.refresh()
-    assert not follower.database_reachable
+    assert follower.database_problem is not None
     assert slot.version == 2
     follower.refresh()
-    assert follower.database_reachable
+    assert follower.database_problem is None
 
 
 def test_files_that_are_away_leave_the_old_version_answering_and_are_asked_again(bench, follower, slot, monkeypatch):

@@ -340,3 +340,86 @@ def test_a_job_whose_update_a_restored_database_does_not_know_ends(bench):
     bench.parts.runner.run("0" * 32)
 
     assert bench.parts.updates.unfinished() == []
+
+
+@pytest.mark.parametrize("moment", ["publish", "note_parent"])
+def test_who_is_taken_for_dead_just_before_it_publishes_publishes_nothing(bench, moment):
+    bench.learn([0, 1])
+    update = bench.submit([2], **TRAINED)
+    bench.before[moment] = lambda: bench.parts.updates.begin(update.id)
+
+    seen = bench.run(update)
+    assert (seen.state, seen.attempt) == ("running", 2)
+    assert [version.number for version in bench.parts.versions.list(10)[0]] == [1]
+    assert bench.run(update).version == 2
+
+
+def test_who_is_taken_for_dead_after_its_successor_has_ended_changes_nothing(bench):
+    bench.learn([0, 1])
+    update = bench.submit([2], **TRAINED)
+    bench.before["publish"] = lambda: bench.run(update)
+
+    ended = bench.run(update)
+    assert (ended.state, ended.attempt, ended.version) == ("succeeded", 2, 2)
+    assert len(bench.parts.versions.list(10)[0]) == 2
+    snapshot_of(bench, 2)  # as its successor wrote it
+    bench.parts.sweeper.sweep()
+    assert bench.files("work") == []
+
+
+def test_a_break_down_of_who_was_taken_for_dead_begins_nothing(bench, monkeypatch):
+    update = bench.submit([0, 1])
+
+    def broken(*arguments, **options):
+        bench.parts.updates.begin(update.id)
+        raise FileNotFoundError("the other one has cleared it away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.parts.runner._maker, "make", broken)
+        seen = bench.run(update)
+
+    assert (seen.state, seen.attempt) == ("running", 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes", "out_of_memory"),
+        ("CUDA out of memory. Tried to allocate 2 GiB", "out_of_memory"),
+        ("I/O error: No space left on device (os error 28)", "storage_full"),
+    ],
+)
+def test_what_libraries_call_a_lack_of_room_is_named_at_once(bench, monkeypatch, said, code):
+    update = bench.submit([0, 1])
+
+    def broken(*arguments, **options):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(bench.parts.runner._maker, "make", broken)
+    ended = bench.run(update)
+
+    assert (ended.state, ended.attempt, ended.error.code) == ("failed", 1, code)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_the_reason_and_the_receipt_survive_a_death_while_the_images_are_deleted(bench, monkeypatch, cancelled):
+    bench.learn([0, 1])
+    update = bench.submit([2], regularizer="finetune", overrides={"train.trainable": "all", "train.lr": 1e30})
+    if cancelled:
+        bench.before["make"] = lambda: bench.parts.updates.cancel(update.id)
+    real = bench.parts.artifacts.delete
+
+    def dies(key):
+        real(key)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.parts.artifacts, "delete", dies)
+        with pytest.raises(Killed):
+            bench.parts.runner.run(update.id)
+    ended = bench.run(update)
+
+    assert (ended.state, ended.attempt) == ("cancelled" if cancelled else "failed", 2)
+    assert cancelled or ended.error.code in ("diverged", "not_finite")
+    assert len(ended.receipt["sha256"]) == 6
+    assert bench.files("files/uploads") == []

@@ -85,3 +85,25 @@ def test_what_this_machine_began_and_another_one_ended_goes(bench, sweeper):
     sweeper.sweep()
     kept = sorted(path.name for path in (bench.settings.home / "work").iterdir())
     assert kept == sorted([begun.id, "incoming-1"])
+
+
+def test_what_this_process_works_on_is_not_abandoned_however_long_the_database_was_away(bench, sweeper):
+    update = bench.submit([0, 1])
+    bench.parts.updates.begin(update.id)
+    before = bench.parts.jobs._alive(update.id)
+    sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    bench.parts.runner.at_work = update.id
+
+    sweeper.sweep()
+    assert bench.parts.jobs._alive(update.id) == before
+
+
+def test_work_on_an_update_that_has_ended_is_cleared(bench, sweeper):
+    ended, waiting = bench.learn([0, 1]), bench.submit([2])
+    for update in (ended, waiting):
+        (bench.settings.home / "work" / update.id).mkdir()
+
+    sweeper.sweep()
+    left = [path.name for path in (bench.settings.home / "work").iterdir()]
+    assert ended.id not in left
+    assert waiting.id in left

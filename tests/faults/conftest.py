@@ -1,0 +1,101 @@
+"""Real processes, really killed. `make faults` runs everything here and writes results.md; `make test` the shortest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults import points
+from tests.processes import Program, Service
+
+Tell = Callable[[str, str], None]
+RESULTS = Path(__file__).with_name("results.md")
+HEAD = "| Fault | Database | Outcome |\n|---|---|---|"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == RESULTS.parent:
+            item.add_marker(pytest.mark.timeout(1800))  # many processes, one after the other
+    if os.environ.get("FAULTS") == "all":
+        return
+    left_out = [item for item in items if item.get_closest_marker("faults")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    """On SQLite and on Postgres; nothing runs yet, and the tables are there on Postgres."""
+    service = Service(tmp_path / "home", database_url)
+    if database_url.startswith("postgresql"):
+        service.run("migrate")
+    yield service
+    service.end()
+
+
+@pytest.fixture
+def sqlite_service(tmp_path: Path, sqlite_url: str) -> Iterator[Service]:
+    service = Service(tmp_path / "home", sqlite_url)
+    yield service
+    service.end()
+
+
+@pytest.fixture
+def wrapped() -> Program:
+    """The real command, struck where the variable FAULT says."""
+    return (sys.executable, Path(str(points.__file__)))
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Tell:
+    """A row of the table: what was done, and what came of it."""
+    kind = "Postgres" if "postgres" in request.node.name else "SQLite"
+
+    def add(fault: str, outcome: str) -> None:
+        record_property("fault", f"| {fault} | {kind} | {outcome} |")
+
+    return add
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with 64 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"a small disk needs the right to mount one: {done.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+class _Table:
+    def __init__(self) -> None:
+        self.rows: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """In the process that gathers the reports of all others."""
+        if report.when == "call" or report.outcome != "passed":
+            self.rows += [str(value) for name, value in report.user_properties if name == "fault"]
+            if report.outcome != "passed":
+                self.rows.append(f"| {report.nodeid.rpartition('::')[2]} | | **{report.outcome}** |")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        table = "\n".join([HEAD, *sorted(self.rows)])
+        terminalreporter.section("faults tried")
+        terminalreporter.write_line(table)
+        RESULTS.write_text(f"# Faults tried, and what came of each\n\nWritten by `make faults`.\n\n{table}\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("FAULTS") == "all" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Table())

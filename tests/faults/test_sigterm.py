@@ -1,0 +1,55 @@
+"""SIGTERM: what is in flight is answered, and then the process is gone within its grace time."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.pictures import archive, picture
+from tests.processes import NET, PATIENCE, Api, Service
+
+pytestmark = pytest.mark.slow
+
+GRACE = 20.0  # the service's own is 8 s; more for a machine that has other things to do
+
+
+def begin(api: Api, length: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE)
+    head = "POST /v1/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nConnection: close\r\n"
+    connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
+    return connection
+
+
+def test_a_slow_request_is_answered_before_the_process_ends(sqlite_service: Service, tell: Tell) -> None:
+    api, worker = sqlite_service.serve("api"), sqlite_service.worker()
+    api.learn(archive([0, 1], count=4), **NET)
+    worker.terminate()
+    body = picture(1, 50)
+    with begin(api, len(body)) as slow:
+        slow.sendall(body[:50])
+        time.sleep(0.5)
+        api.process.send_signal(signal.SIGTERM)
+        time.sleep(1.5)
+        slow.sendall(body[50:])
+        answer = b"".join(iter(lambda: slow.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200"), answer
+    assert b'"version":1' in answer
+    api.process.wait(GRACE)
+    assert api.process.returncode in (0, -signal.SIGTERM)
+    tell("API: SIGTERM with a slow request in flight", "the request is answered 200, then the process ends")
+
+
+def test_a_request_that_never_ends_does_not_hold_up_the_end(sqlite_service: Service, tell: Tell) -> None:
+    api = sqlite_service.serve("api")
+    with begin(api, 1000) as endless:
+        endless.sendall(b"x")
+        time.sleep(0.5)
+        api.process.send_signal(signal.SIGTERM)
+        started = time.monotonic()
+        api.process.wait(GRACE)
+    seconds = time.monotonic() - started
+    tell("API: SIGTERM with a body that never ends", f"the process ends after {seconds:.0f} s (grace time 8 s)")
