@@ -37,11 +37,20 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     components |= problem.pop("$defs") | {"Problem": problem}
     for operation in _operations(schema):
+        _leave_out_null(operation.get("parameters", ()))
         operation["responses"].setdefault("500", problems(500)[500])
         _complete(operation["responses"].values())
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
     return schema
+
+
+def _leave_out_null(parameters: Iterable[dict[str, Any]]) -> None:
+    """What may be left out of an address or a header cannot be null there: it would be the text "null"."""
+    for parameter in parameters:
+        kinds = [kind for kind in parameter["schema"].pop("anyOf", ()) if kind != {"type": "null"}]
+        for kind in kinds:
+            parameter["schema"] |= kind
 
 
 def _complete(responses: Iterable[dict[str, Any]]) -> None:

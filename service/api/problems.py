@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from service.api.request_id import HEADER
 from service.errors import BadImages, RejectedImages, ServiceError
@@ -111,7 +112,19 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     code = status.phrase.lower().replace(" ", "_")
     response = _response(request, status, code, status.phrase, str(error.detail))
     response.headers.update(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Of all routes of this path: the framework names only those of the first."""
+    return {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

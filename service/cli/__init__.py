@@ -37,10 +37,11 @@ def main() -> None:
         app()
     except Exception as error:
         from service.cli.failures import describe, exit_code
+        from service.cli.output import echo
         from zstci.errors import ZstciError
 
         if not isinstance(error, ZstciError):
             raise
         for line in describe(error):
-            typer.echo(line, err=True)
+            echo(line, err=True)
         sys.exit(exit_code(error))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, echo_json, echo_table, parse_settings
+from service.cli.output import AsJson, echo, echo_json, echo_table, parse_settings
 from service.cli.progress import UploadBar
 from service.cli.watch import STOPPED, watch
 
@@ -98,7 +98,7 @@ def add(
         elif as_json:
             echo_json(update.entry.model_dump(mode="json"))
         else:
-            typer.echo(f"update {update.id} is {update.entry.state}; watch it with: zstci updates watch {update.id}")
+            echo(f"update {update.id} is {update.entry.state}; watch it with: zstci updates watch {update.id}")
 
 
 def _upload(client: Client, source: Path, options: AddOptions) -> Update:
@@ -107,7 +107,7 @@ def _upload(client: Client, source: Path, options: AddOptions) -> Update:
             watched: AddOptions = {**options, "on_upload": bar}
             return client.add(source, **watched)
     except KeyboardInterrupt:
-        typer.echo("zstci: stopped before the service had taken it; should it have after all: zstci updates", err=True)
+        echo("zstci: stopped before the service had taken it; should it have after all: zstci updates", err=True)
         raise typer.Exit(STOPPED) from None
 
 
@@ -117,6 +117,6 @@ def _echo_check(found: DryRun, as_json: bool) -> None:
         return
     rows = [(part.name, part.images, "known" if part.known else "new") for part in found.classes]
     echo_table(("class", "images", ""), rows)
-    typer.echo(f"{found.images} images can be learnt from; nothing was kept")
+    echo(f"{found.images} images can be learnt from; nothing was kept")
     for image in found.rejected:
-        typer.echo(f"left out: {image.name}: {image.detail}", err=True)
+        echo(f"left out: {image.name}: {image.detail}", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, echo_json, echo_table
+from service.cli.output import AsJson, echo, echo_json, echo_table
 
 __all__ = ["app"]
 
@@ -42,7 +42,7 @@ def rename(
     if as_json:
         echo_json(entry.model_dump())
         return
-    typer.echo(f"class {entry.id} is now called {entry.name}")
+    echo(f"class {entry.id} is now called {entry.name}")
 
 
 @app.command()
@@ -53,4 +53,4 @@ def delete(class_id: ClassId, as_json: AsJson = False, url: Url = None) -> None:
     if as_json:
         echo_json(version.model_dump())
         return
-    typer.echo(f"version {version.number} is without class {class_id}: {version.classes} classes")
+    echo(f"version {version.number} is without class {class_id}: {version.classes} classes")

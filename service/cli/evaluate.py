@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, echo_json, echo_table
+from service.cli.output import AsJson, echo, echo_json, echo_table
 from service.cli.progress import CountBar
 from service.cli.query import name_images
 
@@ -67,9 +67,9 @@ def evaluate(
         return
     rows = [(part.name, part.images, part.correct, f"{part.accuracy:.1f} %") for part in found.classes]
     echo_table(("class", "images", "correct", "accuracy"), rows)
-    typer.echo(f"overall {found.accuracy:.1f} % of {found.images} images, version {found.version}")
+    echo(f"overall {found.accuracy:.1f} % of {found.images} images, version {found.version}")
     if found.unknown:
-        typer.echo(f"not counted, because unknown: {', '.join(found.unknown)}", err=True)
+        echo(f"not counted, because unknown: {', '.join(found.unknown)}", err=True)
 
 
 def _measure(client: Client, folder: Path) -> Evaluation:

@@ -9,12 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["AsJson", "bar", "echo_facts", "echo_json", "echo_table", "parse_settings"]
+from service.usecases.class_names import is_hidden
+
+__all__ = ["AsJson", "bar", "echo", "echo_facts", "echo_json", "echo_table", "parse_settings", "visible"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def visible(text: str) -> str:
+    """Names come from strangers, also those that no service has cleaned: what would move a cursor, change a colour or
+    turn the direction of the text is spelt out."""
+    return "".join(_spelt_out(character) if is_hidden(character) else character for character in text)
+
+
+def echo(text: str, err: bool = False) -> None:
+    """One line, whatever is in it."""
+    typer.echo(visible(text), err=err)
 
 
 def echo_json(value: Any) -> None:
@@ -23,7 +36,7 @@ def echo_json(value: Any) -> None:
 
 def echo_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns as wide as they need to be; numbers to the right."""
-    cells = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    cells = [[f"{cell:.4f}" if isinstance(cell, float) else visible(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     numeric = [bool(rows) and isinstance(cell, int | float) for cell in (rows[0] if rows else titles)]
     for line in (titles, *cells):
@@ -39,7 +52,7 @@ def echo_facts(facts: Mapping[str, object]) -> None:
     known = {name: value for name, value in facts.items() if value is not None and value != ""}
     width = max(map(len, known), default=0)
     for name, value in known.items():
-        typer.echo(f"{name.ljust(width)}  {value}")
+        echo(f"{name.ljust(width)}  {value}")
 
 
 def bar(share: float) -> str:
@@ -63,6 +76,11 @@ def parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             settings[name] = text
     return settings
+
+
+def _spelt_out(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def _can_show(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, bar, echo_json
+from service.cli.output import AsJson, bar, echo, echo_json, visible
 
 if TYPE_CHECKING:
     from service.client import ApiError, Classification
@@ -51,7 +51,8 @@ def name_images(error: ApiError, images: list[Path]) -> ApiError:
 
 def _echo(path: Path, answer: Classification) -> None:
     margin = "" if answer.margin is None else f", margin {answer.margin:.4f}"
-    typer.echo(f"{path}  (version {answer.version}{margin})")
-    width = max(len(prediction.name) for prediction in answer.predictions)
-    for guess in answer.predictions:
-        typer.echo(f"  {guess.name.ljust(width)}  {bar(guess.score)}  {guess.score:.3f}  distance {guess.distance:.4f}")
+    echo(f"{path}  (version {answer.version}{margin})")
+    names = [visible(guess.name) for guess in answer.predictions]
+    width = max(map(len, names))
+    for name, guess in zip(names, answer.predictions, strict=True):
+        echo(f"  {name.ljust(width)}  {bar(guess.score)}  {guess.score:.3f}  distance {guess.distance:.4f}")

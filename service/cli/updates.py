@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connect import Url, connect
-from service.cli.output import AsJson, echo_facts, echo_json, echo_table
+from service.cli.output import AsJson, echo, echo_facts, echo_json, echo_table
 from service.cli.watch import summary, watch
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def show(update_id: UpdateId, as_json: AsJson = False, url: Url = None) -> None:
         return
     echo_facts(_facts(entry))
     for image in entry.rejected:
-        typer.echo(f"left out: {image.name}: {image.detail}", err=True)
+        echo(f"left out: {image.name}: {image.detail}", err=True)
 
 
 @app.command("watch")
@@ -79,7 +79,7 @@ def cancel(update_id: UpdateId, as_json: AsJson = False, url: Url = None) -> Non
     if as_json:
         echo_json(entry.model_dump())
         return
-    typer.echo(f"update {entry.id} is {entry.state}" + ("" if entry.ended else ", and ends within seconds"))
+    echo(f"update {entry.id} is {entry.state}" + ("" if entry.ended else ", and ends within seconds"))
 
 
 def _facts(entry: UpdateEntry) -> dict[str, object]:

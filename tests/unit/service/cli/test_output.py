@@ -3,7 +3,7 @@ import io
 import pytest
 import typer
 
-from service.cli.output import bar, echo_facts, echo_table, parse_settings
+from service.cli.output import bar, echo, echo_facts, echo_table, parse_settings
 
 
 def test_values_are_json_where_they_can_be_and_text_else():
@@ -59,3 +59,24 @@ def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch):
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
 
     assert bar(0.5) == "#" * 12 + " " * 12
+
+
+HOSTILE = "\x1b[31mred\x07 do\u202eg \udcff [bold]x[/bold]\nnext"
+SPELT_OUT = r"\x1b[31mred\x07 do\u202eg \udcff [bold]x[/bold]\x0anext"
+
+
+def test_what_would_steer_a_terminal_is_spelt_out_and_markup_is_text(capsys):
+    echo(HOSTILE)
+    echo_table(("class", "images"), [(HOSTILE, 3)])
+    echo_facts({"classes": HOSTILE})
+
+    line, _, row, facts = capsys.readouterr().out.splitlines()
+    assert line == SPELT_OUT
+    assert row == f"{SPELT_OUT}       3"
+    assert facts == f"classes  {SPELT_OUT}"
+
+
+def test_names_in_any_script_are_shown_as_they_are(capsys):
+    echo("Ἀθηνᾶ 犬 👩\u200d🚀 \u05d0\u05d1")
+
+    assert capsys.readouterr().out == "Ἀθηνᾶ 犬 👩\u200d🚀 \u05d0\u05d1\n"
