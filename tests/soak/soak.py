@@ -50,7 +50,7 @@ def soak(service: Service, seconds: float, clients: int = 8, seed: int = 5) -> O
     begun, begun_at, rounds = time.monotonic(), time.time(), 0
     for thread in (sampler, *askers):
         thread.start()
-    while time.monotonic() - begun < seconds and len(ledger.faults) < 50:
+    while (rounds < 3 or time.monotonic() - begun < seconds) and len(ledger.faults) < 50:
         changer.round()
         rounds += 1
         _check_quiet(service, api, ledger)

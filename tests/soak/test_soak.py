@@ -29,9 +29,9 @@ def test_half_a_minute_of_everything_at_once_loses_nothing_and_breaks_nothing(se
     assert outcome.server_errors == 0
     assert outcome.ledger.statuses[200] > 100
     assert outcome.ledger.statuses[422] > 0
-    assert outcome.versions > 3
-    assert outcome.swaps > 3
-    assert outcome.rounds >= 2
+    assert outcome.versions >= 3
+    assert outcome.swaps >= 3
+    assert outcome.rounds >= 3
     assert {trend.process for trend in outcome.trends} == {"api", "worker"}
     files = {trend.process: trend for trend in outcome.trends if trend.unit == "files"}
     assert files["api"].highest < 200

@@ -28,7 +28,7 @@ def imported(tree: ast.AST) -> dict[str, str]:
 
 def violations(source: str) -> Iterator[str]:
     tree = ast.parse(source)
-    names = imported(tree)
+    stands_for = imported(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = {alias.name.split(".")[0] for alias in node.names}
@@ -38,7 +38,7 @@ def violations(source: str) -> Iterator[str]:
                 yield f"{node.lineno}: from {node.module} import"
         elif isinstance(node, ast.Call):
             first, dot, rest = ast.unparse(node.func).partition(".")
-            called = (names.get(first, first) + dot + rest).removeprefix("builtins.")
+            called = (stands_for.get(first, first) + dot + rest).removeprefix("builtins.")
             given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
             if called in FORBIDDEN_CALLS:
                 yield f"{node.lineno}: {called}()"
