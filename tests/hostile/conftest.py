@@ -12,7 +12,7 @@ from tests.pictures import archive
 from tests.processes import NET, PATIENCE, Api, Service
 
 SMALL = {
-    "ZSTCI_MAX_UPLOAD_BYTES": str(2**21),
+    "ZSTCI_MAX_UPLOAD_BYTES": str(2**22),
     "ZSTCI_MAX_REQUEST_BYTES": str(2**20),
     "ZSTCI_MAX_IMAGE_BYTES": str(2**18),
     "ZSTCI_MAX_PIXELS": str(10**6),

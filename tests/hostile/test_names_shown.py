@@ -12,8 +12,8 @@ from tests.processes import Api, Service
 pytestmark = pytest.mark.slow
 
 LITERAL = [
-    "[bold]x[/bold]",
-    "[link=https://example.org]click[/link]",
+    "[bold red]x",
+    "[link=javascript:alert(1)]click",
     "<img src=x onerror=alert(1)>",
     "'; DROP TABLE classes; --",
     "{0} %s ${HOME} `id`",

@@ -71,7 +71,7 @@ def test_ten_times_too_many_queries_are_refused_quickly_and_leave_no_mark(api: A
         assert int(refusal.headers["Retry-After"]) >= 1
         assert refusal.json()["code"] == "busy"
     assert answers.highest_queue <= QUEUE
-    assert np.median(refused) < np.median(served), "who is refused must not have waited for it"
+    assert np.median(refused) < np.percentile(served, 90), "who is refused must not have waited for it"
     # The bodies that wait, as bytes and as pixels, and the buffers of the sockets.
     assert growth < CLIENTS * 4 * len(content) + 64 * 2**20
     for _ in range(20):
