@@ -37,8 +37,8 @@ class Asker(threading.Thread):
         self._url, self._ledger, self._stop_asking, self._random = url, ledger, stop, Random(seed)
 
     def run(self) -> None:
-        ways: list[Callable[[httpx.Client], None]] = [self._raw] * 4 + [self._form] * 2
-        ways += [self._all_classes] * 2 + [self._older, self._bad, self._list]
+        ways: list[Callable[[httpx.Client], None]] = [*[self._raw] * 4, *[self._form] * 2, *[self._all_classes] * 2]
+        ways += [self._older, self._bad, self._list]
         with httpx.Client(base_url=self._url, timeout=60) as http:
             while not self._stop_asking.wait(self._random.random() * 0.1):
                 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
@@ -63,7 +63,7 @@ class Changer:
         except Exception as error:
             self._ledger.fault(f"changer: {type(error).__name__}: {error}")
 
-    def _change(self, changes: list[Callable[[Random], None]], seeds: list[float]) -> None:
+    def _change(self, changes: Sequence[Callable[[Random], None]], seeds: Sequence[float]) -> None:
         for change, seed in zip(changes, seeds, strict=True):
             time.sleep(seed * 0.5)
             change(Random(seed))

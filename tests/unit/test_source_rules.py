@@ -17,7 +17,7 @@ FORBIDDEN_CALLS = {
 
 def imported(tree: ast.AST) -> dict[str, str]:
     """What each name stands for: {"t": "torch", "load": "torch.load"}."""
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.asname: alias.name for alias in node.names if alias.asname}
