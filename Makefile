@@ -9,6 +9,9 @@ DATASET ?= digits
 PART ?= learning growth serving
 # Test processes. Each gets one torch thread: two threads in each of two processes fight for the same two cores.
 WORKERS ?= 2
+MINUTES ?= 10
+# Fuzzed cases of each kind; the tests try a few thousand in all.
+CASES ?= 50000
 
 # make image: another base, and more for docker or buildah: IMAGE_ARGS='--build-arg TORCH_INDEX=...'
 IMAGE ?= zstci:latest
@@ -19,11 +22,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
+AUDIT := .venv-audit
 # Folders that exist yet; mypy refuses names that do not.
 SOURCES := $(wildcard zstci service migrations tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check faults bench paper figures image image-check clean $(VENV)
+.PHONY: help serve test check faults soak fuzz audit bench paper figures image image-check clean $(VENV)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,8 +68,18 @@ image: ## Build the container image with docker or buildah (IMAGE=name, BASE=ima
 image-check: $(READY) ## Run the image as a user would, read-only: doctor, an update, a query (IMAGE=name)
 	$(BIN)/python -m tests.container.verify $(IMAGE)
 
+soak: $(READY) ## Many clients, updates, roll-backs and swaps for MINUTES=10; writes tests/soak/results.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
+
+fuzz: $(READY) ## Damaged archives and images, CASES=50000 of each kind, and schemathesis
+	OMP_NUM_THREADS=1 FUZZ_CASES=$(CASES) $(BIN)/python -m pytest -s --timeout 0 tests/hostile $(ARGS)
+
+audit: $(AUDIT)/.ready ## Known vulnerabilities of the pinned packages (pip-audit, which needs the internet)
+	@$(AUDIT)/bin/python -m tests.hostile.audit
+
 clean: ## Remove .venv, caches and build output
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(AUDIT) build dist *.egg-info .hypothesis .schemathesis
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV): $(READY)
@@ -80,6 +94,12 @@ $(READY): $(BIN)/python pyproject.toml constraints.txt
 $(PEERS)/.ready: tests/benchmarks/peers/requirements.txt
 	$(PYTHON) -m venv --clear $(PEERS)
 	$(PEERS)/bin/pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+# What audits is not part of what is audited.
+$(AUDIT)/.ready:
+	$(PYTHON) -m venv --clear $(AUDIT)
+	$(AUDIT)/bin/pip install -qq --disable-pip-version-check pip-audit
 	@touch $@
 
 $(BIN)/python:

@@ -48,7 +48,16 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(default=4096 * _MEBIBYTE, gt=0, description="Largest update, in bytes")
     max_upload_images: int = Field(default=200_000, gt=0, description="Most images in one update")
     max_classes: int = Field(default=10_000, gt=0, description="Most classes in one update")
+    max_ratio: float = Field(
+        default=100.0, ge=1, description="How many times its size an archive above 256 MiB may unpack to"
+    )
     body_seconds: float = Field(default=30.0, gt=0, description="Longest pause within a body before it is given up")
+    query_body_seconds: float = Field(
+        default=60.0, gt=0, description="Longest time that the whole body of a query may take"
+    )
+    upload_seconds: float = Field(
+        default=3600.0, gt=0, description="Longest time that an update may take to arrive, and again to be checked"
+    )
     max_queue: int = Field(default=128, gt=0, description="Queries that wait or run; one more is answered 503")
     query_seconds: float = Field(
         default=10.0, gt=0, description="Longest wait of a query for its turn before it is answered 503"

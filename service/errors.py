@@ -21,6 +21,7 @@ ZstciError
     │   ├── WrongLayout        not class-name/image.jpg
     │   ├── DuplicateImage     the same name twice
     │   ├── BadClassName       a name that cannot be shown safely
+    │   ├── CheckTooLong       so much that looking at every image takes too long
     │   └── RejectedImages     images that cannot be used, each with its reason
     ├── Unauthenticated        no key, or none that is good
     ├── NotAllowed             a key of a lower scope
@@ -69,6 +70,7 @@ __all__ = [
     "BadImages",
     "BadUpload",
     "Busy",
+    "CheckTooLong",
     "ClassExists",
     "CorruptBundle",
     "DamagedImage",
@@ -205,6 +207,10 @@ class DuplicateImage(BadUpload):
 
 class BadClassName(BadUpload):
     code, title = "bad_class_name", "A class cannot have this name"
+
+
+class CheckTooLong(BadUpload):
+    code, title = "check_too_long", "To check all of it takes too long"
 
 
 class RejectedImages(BadUpload):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import Request
@@ -11,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.config import Settings
-from service.errors import InvalidForm, TooLarge, TooManyImages, UnsupportedMediaType
+from service.errors import InvalidForm, TooLarge, TooManyImages, TooSlow, UnsupportedMediaType
 
 __all__ = ["BODY", "limited", "read_images"]
 
@@ -29,7 +30,8 @@ BODY: dict[str, Any] = {
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "properties": {"files": {"type": "array", "items": _BINARY["schema"]}},
+                    "properties": {"files": {"type": "array", "items": _BINARY["schema"], "minItems": 1}},
+                    "required": ["files"],
                 }
             },
         },
@@ -38,6 +40,16 @@ BODY: dict[str, Any] = {
 
 
 async def read_images(request: Request, settings: Settings) -> list[bytes]:
+    """In a bounded time: byte after byte, each in time, would hold a place in the queue for ever."""
+    limit = settings.query_body_seconds
+    try:
+        async with asyncio.timeout(limit):
+            return await _read(request, settings)
+    except TimeoutError as error:
+        raise TooSlow(f"the body took longer than {limit:g} s; send smaller images, or ask from nearer by") from error
+
+
+async def _read(request: Request, settings: Settings) -> list[bytes]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "multipart/form-data":

@@ -65,6 +65,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     components |= problem.pop("$defs") | {"Problem": problem}
     schema["components"]["securitySchemes"] = {"key": _SCHEME}
     for method, path, operation in _operations(schema):
+        _leave_out_null(operation.get("parameters", ()))
         responses, scope = operation["responses"], needed(method.upper(), path)
         more = problems(500) if scope is None else problems(401, 403, 429, 500, 503)
         operation["responses"] = dict(sorted(({str(status): it for status, it in more.items()} | responses).items()))
@@ -74,6 +75,14 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
     return schema
+
+
+def _leave_out_null(parameters: Iterable[dict[str, Any]]) -> None:
+    """What may be left out of an address or a header cannot be null there: it would be the text "null"."""
+    for parameter in parameters:
+        kinds = [kind for kind in parameter["schema"].pop("anyOf", ()) if kind != {"type": "null"}]
+        for kind in kinds:
+            parameter["schema"] |= kind
 
 
 def _complete(responses: Iterable[dict[str, Any]]) -> None:

@@ -12,7 +12,11 @@ __all__ = ["IfMatch", "expected_version"]
 
 IfMatch = Annotated[
     str | None,
-    Header(description="The version you believe is active. If it is not, 412 and nothing changes.", examples=["3"]),
+    Header(
+        description="The version you believe is active. If it is not, 412 and nothing changes.",
+        examples=["3"],
+        json_schema_extra={"pattern": r'^(\*|"?[0-9]{1,18}"?)$'},  # told, not checked by it: our own error says more
+    ),
 ]
 
 

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from service.api.headers import protect
 from service.api.request_id import HEADER
@@ -20,6 +21,7 @@ from zstci.errors import InvalidConfig, InvalidData, SnapshotError, ZstciError
 __all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "problems"]
 
 MEDIA_TYPE = "application/problem+json"
+_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 
 class Fault(BaseModel):
@@ -115,7 +117,18 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     code = status.phrase.lower().replace(" ", "_")
     response = _response(request, status, code, status.phrase, str(error.detail))
     response.headers.update(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(_methods(request))
     return response
+
+
+def _methods(request: Request) -> list[str]:
+    """Of all routes of this path: the framework names only those of the first."""
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+    ]
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

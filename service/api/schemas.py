@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain import Version, VersionKind
+from service.usecases.class_names import LONGEST
 
 __all__ = [
     "Check",
@@ -89,7 +90,13 @@ class ClassEntry(_Schema):
 
 
 class ClassName(_Schema):
-    name: str = Field(description="The new name", min_length=1, max_length=1000, examples=["Hirundo rustica"])
+    name: str = Field(
+        description="The new name, without slashes and invisible characters",
+        min_length=1,
+        max_length=1000,  # beyond it nothing looks closer
+        examples=["Hirundo rustica"],
+        json_schema_extra={"maxLength": LONGEST},
+    )
 
 
 class ClassPage(_Schema):

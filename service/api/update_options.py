@@ -63,7 +63,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "description": "Share of each class's images to ask about instead of learning from; 0 learns from all",
     },
     "epochs": {"type": "integer", "minimum": 1, "description": "Short for train.epochs"},
-    "lr": {"type": "number", "description": "Short for train.lr"},
+    "lr": {"type": "number", "exclusiveMinimum": 0, "description": "Short for train.lr"},
     "trainable": {"type": "string", "enum": ["head", "last", "all"], "description": "Short for train.trainable"},
 }
 """Of the form, for the API's description. Any other setting goes by its dotted name, such as translation.ridge."""

@@ -19,8 +19,9 @@ from service.api.update_options import FIELDS, parse_labels, parse_options
 from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
 from service.api.upload_form import Form, receive
 from service.bootstrap import Parts
+from service.config import Settings
 from service.domain import Actor, Event, State
-from service.errors import InvalidForm, InvalidOption
+from service.errors import InvalidForm, InvalidOption, TooSlow
 from service.usecases.submit_update import Preview, Submitted
 
 __all__ = ["router"]
@@ -52,6 +53,8 @@ _BODY: dict[str, Any] = {
                         },
                         **FIELDS,
                     },
+                    "patternProperties": {r"^[a-z_]+(\.[a-z_]+)+$": {"description": "A setting by its dotted name"}},
+                    "additionalProperties": False,
                 }
             }
         },
@@ -95,12 +98,20 @@ async def create_update(
     with parts.uploads:
         await asyncio.to_thread(parts.submitter.check_room)
         async with incoming(parts.settings) as folder:
-            form = await receive(request, folder / "form", parts.settings)
+            form = await _received(request, folder / "form", parts.settings)
             result = await asyncio.to_thread(_take, parts, actor, form, folder / "upload", dry_run, idempotency_key)
     if isinstance(result, Preview):
         return JSONResponse(_dry_run(result))
     location = str(request.url_for("get_update", update_id=result.update.id).path)
     return JSONResponse(entry(result.update).model_dump(mode="json"), 202, headers={"Location": location})
+
+
+async def _received(request: Request, folder: Any, settings: Settings) -> Form:
+    try:
+        async with asyncio.timeout(settings.upload_seconds):
+            return await receive(request, folder, settings)
+    except TimeoutError as error:
+        raise TooSlow(f"it took longer than {settings.upload_seconds:g} s to arrive; send several updates") from error
 
 
 def _take(

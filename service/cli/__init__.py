@@ -79,7 +79,7 @@ def main() -> None:
         app()
     except Exception as error:
         from service.cli.failures import as_document, describe, exit_code
-        from service.cli.output import echo_json
+        from service.cli.output import echo_json, say
         from zstci.errors import ZstciError
 
         if not isinstance(error, ZstciError):
@@ -88,5 +88,5 @@ def main() -> None:
             echo_json(as_document(error), err=True)
         else:
             for line in describe(error):
-                typer.echo(line, err=True)
+                say(line, err=True)
         sys.exit(exit_code(error))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.output import AsJson, echo_json, echo_table
+from service.cli.output import AsJson, echo_json, echo_table, say
 
 if TYPE_CHECKING:
     from service.domain import Actor, Key
@@ -92,7 +92,7 @@ def revoke(key_id: KeyId, as_json: AsJson = False) -> None:
     if as_json:
         echo_json(asdict(key))
         return
-    typer.echo(f"key {key.id} ({key.name}) is revoked")
+    say(f"key {key.id} ({key.name}) is revoked")
 
 
 @contextmanager
@@ -121,5 +121,5 @@ def _echo_new(key: Key, token: str, as_json: bool) -> None:
     if as_json:
         echo_json({**asdict(key), "key": token})
         return
-    typer.echo(f"key {key.id} ({key.name}, {key.scope}); it is shown this once:", err=True)
+    say(f"key {key.id} ({key.name}, {key.scope}); it is shown this once:", err=True)
     typer.echo(token)

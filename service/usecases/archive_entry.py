@@ -9,8 +9,7 @@ from service.errors import BadArchive, TooLarge, TooManyImages
 
 __all__ = ["Entry", "Meter", "shown"]
 
-_HARMLESS = 256 * 2**20
-_RATIO = 100  # photos are hardly packed at all; only what was made to be a bomb is packed so well, and is so large
+_HARMLESS = 256 * 2**20  # photos are hardly packed at all; only what was made to be a bomb is packed well and large
 
 
 @dataclass(frozen=True)
@@ -25,16 +24,17 @@ class Entry:
 class Meter:
     """Counts over all archives of an upload what they unpack to, and stops it in time."""
 
-    def __init__(self, packed_bytes: int, max_bytes: int, max_entries: int) -> None:
+    def __init__(self, packed_bytes: int, max_bytes: int, max_entries: int, max_ratio: float = 100.0) -> None:
         self._packed, self._max_bytes, self._max_entries = packed_bytes, max_bytes, max_entries
+        self._max_ratio = max_ratio
         self._bytes = self._entries = 0
 
     def add_bytes(self, count: int) -> None:
         self._bytes += count
         if self._bytes > self._max_bytes:
             raise TooLarge(f"it unpacks to more than {self._max_bytes} bytes; send it in several updates")
-        if self._bytes > _HARMLESS and self._bytes > _RATIO * self._packed:
-            raise BadArchive(f"it unpacks to more than {_RATIO} times its size, as no set of photos does")
+        if self._bytes > _HARMLESS and self._bytes > self._max_ratio * self._packed:
+            raise BadArchive(f"it unpacks to more than {self._max_ratio:g} times its size, as no set of photos does")
 
     def add_entry(self) -> None:
         self._entries += 1

@@ -6,13 +6,15 @@ import unicodedata
 
 from service.errors import BadClassName
 
-__all__ = ["LONGEST", "clean"]
+__all__ = ["LONGEST", "clean", "is_hidden"]
 
 LONGEST = 200
 # Control and format characters (all that turn the direction of writing are among them), halves of a character, line
 # and paragraph separators. The two joiners are format characters too, but Persian, Hindi and many emoji need them.
 _REFUSED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"
+# Letters and signs that look like nothing at all: fillers, a joiner of graphemes, the Braille cell without dots.
+_BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 
 
 def clean(name: str) -> str:
@@ -28,9 +30,16 @@ def clean(name: str) -> str:
     if "/" in name or "\\" in name or name in (".", ".."):
         raise BadClassName(f"{name!r} reads like a path; name the class without slashes, and not just dots")
     for character in name:
-        if unicodedata.category(character) in _REFUSED and character not in _JOINERS:
+        if is_hidden(character):
             raise BadClassName(f"{name!r} holds U+{ord(character):04X}, which is invisible; take it out of the name")
     return name
+
+
+def is_hidden(character: str) -> bool:
+    """Whether it cannot be seen, or changes what is seen of others."""
+    if character in _JOINERS:
+        return False
+    return character in _BLANK or unicodedata.category(character) in _REFUSED
 
 
 def _too_long(name: str) -> BadClassName:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -22,6 +23,7 @@ from service.domain import RejectedImage, Upload, UploadedImage
 from service.errors import (
     BadImage,
     BadUpload,
+    CheckTooLong,
     DuplicateImage,
     ImageTooLarge,
     RejectedImages,
@@ -92,6 +94,7 @@ def load(folder: Path) -> Upload:
 class _Staging:
     def __init__(self, target: Path, limits: Settings) -> None:
         self._target, self._limits = target, limits
+        self._deadline = time.monotonic() + limits.upload_seconds
         self._seen: dict[str, set[str]] = {}  # image names by class
         self._count = 0
         self._images: list[UploadedImage] = []
@@ -125,7 +128,11 @@ class _Staging:
         return upload
 
     def _admit(self, sent: _Sent) -> None:
-        """Before its bytes are read: is there room for it, and is it new?"""
+        """Before its bytes are read: is there room and time for it, and is it new?"""
+        if time.monotonic() > self._deadline:
+            raise CheckTooLong(
+                f"after {self._limits.upload_seconds:g} s only {self._count} images are checked; send several updates"
+            )
         self._count += 1
         if self._count > self._limits.max_upload_images:
             raise TooManyImages(f"there are more than {self._limits.max_upload_images} images; send several updates")
@@ -144,7 +151,8 @@ class _Staging:
 def _packed(archives: Sequence[ReceivedFile], limits: Settings) -> Generator[_Sent, None, None]:
     # A Mac adds a hidden entry for each image, and a folder is an entry, too.
     most = 2 * limits.max_upload_images + 2 * limits.max_classes + 1000
-    meter = Meter(sum(archive.bytes for archive in archives), limits.max_upload_bytes, most)
+    packed = sum(archive.bytes for archive in archives)
+    meter = Meter(packed, limits.max_upload_bytes, most, limits.max_ratio)
     for archive in archives:
         for entry in entries(archive, meter):
             place = class_and_image(entry.name)

@@ -96,6 +96,12 @@ def test_every_parameter_is_described(operations):
             assert parameter.get("description"), f"{name} {parameter['name']}"
 
 
+def test_no_parameter_may_be_null_because_none_can_be(operations):
+    for name, operation in operations.items():
+        for parameter in operation.get("parameters", []):
+            assert {"anyOf", "type"} & set(parameter["schema"]) == {"type"}, f"{name} {parameter['name']}"
+
+
 def test_every_body_that_is_sent_is_described(schema, operations):
     bodies = {name: op["requestBody"] for name, op in operations.items() if "requestBody" in op}
 

@@ -52,6 +52,8 @@ def test_an_address_that_cannot_be_answered_is_a_problem(client, method, path, s
 
 def test_a_wrong_method_is_told_the_right_ones(client):
     assert client.delete("/v1/versions/1").headers["Allow"] == "GET"
+    assert client.put("/v1/classes/some").headers["Allow"] == "DELETE, GET, PATCH"
+    assert client.put("/v1/updates").headers["Allow"] == "GET, POST"
 
 
 def test_what_is_wrong_with_a_request_is_pointed_at(client):

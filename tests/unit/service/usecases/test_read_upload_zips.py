@@ -232,6 +232,14 @@ def test_what_was_packed_a_hundredfold_is_stopped_once_it_is_large():
         meter.add_bytes(1)
 
 
+def test_how_well_an_archive_may_be_packed_is_a_setting():
+    meter = Meter(packed_bytes=30 * 2**20, max_bytes=2**40, max_entries=1, max_ratio=10)
+    meter.add_bytes(300 * 2**20)
+
+    with pytest.raises(BadArchive, match="more than 10 times"):
+        meter.add_bytes(1)
+
+
 def test_very_many_tiny_entries_are_stopped_in_little_memory(staged):
     """They all are to be ignored, so it is not the number of images that stops them."""
     names = [f".{i:07}".encode() for i in range(100_000)]
