@@ -62,7 +62,7 @@ def test_a_full_disk_refuses_uploads_and_fails_updates_until_there_is_room(small
         assert_answers(api, entry["version"])
         tell(
             "disk full while a version is written (tmpfs)",
-            f"failed: `storage_full`, {failed['error']['detail']}; version 1 answers; the next one succeeds",
+            "failed: `storage_full`, with the reason; version 1 answers; the next one succeeds",
         )
     finally:
         service.end()
