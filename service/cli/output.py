@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
+
+from service.usecases.class_names import spelt_out
 
 __all__ = ["AsJson", "bar", "echo_facts", "echo_json", "echo_table", "pad", "parse_settings", "say", "shown"]
 
@@ -17,9 +18,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 _WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-# What would move the cursor, hide or reorder text, or cannot be written at all; emoji and Persian need the two joiners.
-_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"
 
 
 def echo_json(value: Any, err: bool = False) -> None:
@@ -33,12 +31,7 @@ def say(line: str, err: bool = False) -> None:
 
 def shown(value: object) -> str:
     """As text that stays one line and does nothing to a terminal."""
-    return "".join(
-        repr(character)[1:-1]
-        if unicodedata.category(character) in _INVISIBLE and character not in _JOINERS
-        else character
-        for character in str(value)
-    )
+    return spelt_out(str(value))
 
 
 def pad(text: str, width: int) -> str:

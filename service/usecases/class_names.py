@@ -6,7 +6,7 @@ import unicodedata
 
 from service.errors import BadClassName
 
-__all__ = ["LONGEST", "clean", "is_hidden"]
+__all__ = ["LONGEST", "clean", "is_hidden", "spelt_out"]
 
 LONGEST = 200
 # Control and format characters (all that turn the direction of writing are among them), halves of a character, line
@@ -31,8 +31,17 @@ def clean(name: str) -> str:
         raise BadClassName(f"{name!r} reads like a path; name the class without slashes, and not just dots")
     for character in name:
         if is_hidden(character):
-            raise BadClassName(f"{name!r} holds U+{ord(character):04X}, which is invisible; take it out of the name")
+            raise BadClassName(
+                f"'{spelt_out(name)}' holds U+{ord(character):04X}, which is invisible; take it out of the name"
+            )
     return name
+
+
+def spelt_out(text: str) -> str:
+    """With everything that cannot be seen, or would steer a terminal, as an escape."""
+    return "".join(
+        character.encode("unicode_escape").decode() if is_hidden(character) else character for character in text
+    )
 
 
 def is_hidden(character: str) -> bool:

@@ -124,7 +124,7 @@ def count_attempts() -> None:
         _attempt = update.attempt if update is not None else _attempt
         return update
 
-    UpdateStore.begin = counted  # type: ignore[method-assign]
+    UpdateStore.begin = counted  # type: ignore[assignment, method-assign]
 
 
 def main() -> None:

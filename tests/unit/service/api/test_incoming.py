@@ -22,7 +22,7 @@ def work(settings) -> list[Path]:
 def test_the_folder_is_there_during_the_request_and_gone_afterwards(settings):
     async def request() -> None:
         async with incoming(settings) as folder:
-            (folder / "form" / "000001").write_bytes(b"image")
+            (folder / "000001").write_bytes(b"image")
             assert work(settings) == [folder]
 
     (settings.home / "work").mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def test_folders_in_use_are_left_alone(settings):
     async def request() -> None:
         async with incoming(settings) as folder:
             clear_leftovers(settings)
-            assert (folder / "form").is_dir()
+            assert folder.is_dir()
 
     asyncio.run(request())
 
@@ -69,7 +69,7 @@ from service.config import Settings
 
 async def request():
     async with incoming(Settings(home=Path({home!r}))) as folder:
-        (folder / "form" / "000001").write_bytes(b"image")
+        (folder / "000001").write_bytes(b"image")
         os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(request())
