@@ -65,7 +65,7 @@ image: ## Build the container image with docker or buildah (IMAGE=name, BASE=ima
 	else echo "make image needs a running Docker engine, or buildah." >&2; exit 1; fi; \
 	set -x; $$build -t $(IMAGE) $(if $(BASE),--build-arg BASE=$(BASE)) $(IMAGE_ARGS) .
 
-image-check: $(READY) ## Run the image as a user would, read-only: doctor, an update, a query (IMAGE=name)
+image-check: $(READY) ## Run the image as the README and compose do; writes tests/container/results.md (IMAGE=name)
 	$(BIN)/python -m tests.container.verify $(IMAGE)
 
 soak: $(READY) ## Many clients, updates, roll-backs and swaps for MINUTES=10; writes tests/soak/results.md

@@ -33,8 +33,8 @@ class Report:
     def write(self) -> None:
         parts = [
             "# The container image, tried out",
-            f"Written by `make image-check`: {self._about}, {os.cpu_count()} cores. Every container has a read-only root, "
-            "a user of its own, no capabilities and no shell.",
+            f"Written by `make image-check`: {self._about}, {os.cpu_count()} cores. Every container has a read-only "
+            "root, a user of its own, no capabilities and no shell.",
             "\n".join(["| What | Found | Seconds |", "|---|---|---|", *self._rows]),
             "`zstci doctor` in it:",
             f"```\n{self._doctor}\n```",
