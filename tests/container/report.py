@@ -16,10 +16,10 @@ class Report:
         self._about, self._rows, self._doctor = about, list[str](), ""
         self._since = time.monotonic()
 
-    def expect(self, what: str, found: object, wanted: object) -> None:
+    def expect(self, what: str, found: str, wanted: str) -> None:
         if found != wanted:
             raise SystemExit(f"{what}: found {found}, wanted {wanted}")
-        self.found(what, str(found))
+        self.found(what, found)
 
     def found(self, what: str, found: str) -> None:
         took, self._since = time.monotonic() - self._since, time.monotonic()
