@@ -50,9 +50,9 @@ def main(image: str) -> None:
         code = ended(engine, Run("idle", program=health_check("worker"), volumes={"/data": "of-nobody"})).returncode
         report.expect("compose: the worker's health check without a worker", f"exit code {code}", "exit code 1")
         _together(engine, report, "compose", {})
-        with object_store() as store:
-            _together(engine, report, "compose, s3", store | {"ZSTCI_ARTIFACTS_URL": f"s3://{BUCKET}/artifacts"})
-        report.write()
+    with engine_for(image) as engine, object_store() as store:  # another: with volumes of its own
+        _together(engine, report, "compose, s3", store | {"ZSTCI_ARTIFACTS_URL": f"s3://{BUCKET}/artifacts"})
+    report.write()
 
 
 def _alone(engine: Engine, report: Report) -> None:
