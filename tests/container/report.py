@@ -34,7 +34,7 @@ class Report:
         parts = [
             "# The container image, tried out",
             f"Written by `make image-check`: {self._about}, {os.cpu_count()} cores. Every container has a read-only "
-            "root, a user of its own, no capabilities and no shell.",
+            "root, a user of its own, no capabilities and no shell; those of the compose file also its memory limits.",
             "\n".join(["| What | Found | Seconds |", "|---|---|---|", *self._rows]),
             "`zstci doctor` in it:",
             f"```\n{self._doctor}\n```",
