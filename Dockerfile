@@ -1,6 +1,6 @@
 # One file for CPU and GPU:
-#   docker build -t zstci .                                          # torch as the package index has it (CUDA on Linux)
-#   docker build -t zstci --build-arg TORCH_INDEX=<address of CPU wheels> .
+#   docker build -t zstci .                                  # torch as the package index has it: on Linux with CUDA
+#   docker build -t zstci --build-arg TORCH_INDEX=... .      # slim: the address of PyTorch's CPU wheels
 # Any base with Python 3.11 and its venv module does.
 ARG BASE=python:3.11-slim-bookworm
 

@@ -58,14 +58,14 @@ figures: $(READY) ## Draw and photograph the README's pictures anew (the photogr
 	$(BIN)/python -m tests.figures.data_paths
 	$(BIN)/python -m tests.figures.screenshot
 
-# buildah's own format has no health checks.
+# buildah's own format has no health checks, and without --layers it installs torch again each time.
 image: ## Build the container image with docker or buildah (IMAGE=name, BASE=image, IMAGE_ARGS='--build-arg ...')
 	@if docker info >/dev/null 2>&1; then build='docker build'; \
-	elif command -v buildah >/dev/null; then build='buildah build --format docker'; \
+	elif command -v buildah >/dev/null; then build='buildah build --layers --format docker'; \
 	else echo "make image needs a running Docker engine, or buildah." >&2; exit 1; fi; \
 	set -x; $$build -t $(IMAGE) $(if $(BASE),--build-arg BASE=$(BASE)) $(IMAGE_ARGS) .
 
-image-check: $(READY) ## Run the image as a user would, read-only: doctor, an update, a query (IMAGE=name)
+image-check: $(READY) ## Run the image as the README and compose do; writes tests/container/results.md (IMAGE=name)
 	$(BIN)/python -m tests.container.verify $(IMAGE)
 
 soak: $(READY) ## Many clients, updates, roll-backs and swaps for MINUTES=10; writes tests/soak/results.md

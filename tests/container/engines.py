@@ -1,4 +1,4 @@
-"""Two ways to run an image with a read-only root, as its own user, on this machine's loopback."""
+"""Two ways to run an image as the compose file does: read-only, its own user, no capabilities. And without a shell."""
 
 from __future__ import annotations
 
@@ -7,85 +7,91 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-__all__ = ["Engine", "engine_for"]
+from tests.container.oci import OciRuntime, output
 
-# The mounts are in a namespace of the process, so they end with it, however it ends.
-_IN_THE_ROOT = """
-set -e
-mount --make-rprivate /
-mount --bind "$ROOT" "$ROOT"
-mount -o remount,bind,ro "$ROOT"
-mount -t proc proc "$ROOT/proc"
-mount --rbind /dev "$ROOT/dev"
-mount -t tmpfs tmpfs "$ROOT/tmp"
-mount --bind "$DATA" "$ROOT/data"
-exec "$@"
-"""
+__all__ = ["Engine", "Run", "engine_for"]
+
+# Nothing can be executed there. Whatever the image does, it must do without.
+_SHELLS = ("/bin/sh", "/bin/bash")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One container: `arguments` follow the image's entry point, none are its default command."""
+
+    name: str
+    arguments: Sequence[str] = ()
+    program: Sequence[str] = ()
+    """Instead of the entry point."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=lambda: {"/data": "data"})
+    """Where each named volume is mounted."""
+    memory: int = 0
+    """In bytes; 0: any."""
 
 
 class Engine(Protocol):
+    about: str
     health_check: list[str]
 
-    def command(self, *arguments: str, program: Sequence[str] = ()) -> list[str]:
-        """What to start here for these arguments of the image, or for another program in it."""
+    def command(self, run: Run) -> list[str]:
+        """What to start here. Its signals and its exit code are the container's."""
+
+    def inside(self, name: str, program: Sequence[str]) -> list[str]:
+        """What to start for another process in a container that runs, as a health check is."""
 
 
 class DockerEngine:
-    def __init__(self, image: str, volume: str) -> None:
-        self._image, self._volume = image, volume
-        [about] = json.loads(_output("docker", "image", "inspect", image))
+    def __init__(self, image: str, mark: str) -> None:
+        self._image, self._mark = image, mark
+        [about] = json.loads(output("docker", "image", "inspect", image))
         self.health_check: list[str] = about["Config"]["Healthcheck"]["Test"][1:]
+        version = output("docker", "version", "--format", "{{.Server.Version}}")
+        self.about = f"Docker {version}, an image of {about['Size'] / 1e9:.2f} GB"
 
-    def command(self, *arguments: str, program: Sequence[str] = ()) -> list[str]:
-        run = ["docker", "run", "--rm", "--read-only", "--tmpfs", "/tmp", "--network", "host", "--cap-drop", "ALL"]
-        instead = ["--entrypoint", program[0]] if program else []
-        return [*run, "-v", f"{self._volume}:/data", *instead, self._image, *program[1:], *arguments]
+    def command(self, run: Run) -> list[str]:
+        command = ["docker", "run", "--rm", "--name", f"{self._mark}-{run.name}", "--network", "host"]
+        command += ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+        command += [part for shell in _SHELLS for part in ("-v", f"/dev/null:{shell}:ro")]
+        command += [part for place, name in run.volumes.items() for part in ("-v", f"{self._mark}-{name}:{place}")]
+        command += [part for name, value in run.environment.items() for part in ("-e", f"{name}={value}")]
+        command += ["--memory", str(run.memory)] if run.memory else []
+        command += ["--entrypoint", run.program[0]] if run.program else []
+        return [*command, self._image, *run.program[1:], *run.arguments]
 
+    def inside(self, name: str, program: Sequence[str]) -> list[str]:
+        return ["docker", "exec", f"{self._mark}-{name}", *program]
 
-class RootFileSystem:
-    """Without an engine: what buildah built, mounted and entered. Needs root."""
-
-    def __init__(self, image: str, root: Path, data: Path) -> None:
-        self._root, self._data = root, data
-        self._config: dict[str, Any] = json.loads(_output("buildah", "inspect", "--type", "image", image))["Docker"][
-            "config"
-        ]
-        self.health_check: list[str] = self._config["Healthcheck"]["Test"][1:]
-        user, _, group = self._config["User"].partition(":")
-        shutil.chown(data, int(user), int(group))
-
-    def command(self, *arguments: str, program: Sequence[str] = ()) -> list[str]:
-        chroot = [str(shutil.which("chroot")), f"--userspec={self._config['User']}", str(self._root)]
-        inside = ["env", "-i", *self._config["Env"], *chroot, *(program or self._config["Entrypoint"]), *arguments]
-        places = [f"ROOT={self._root}", f"DATA={self._data}"]
-        return ["env", *places, "unshare", "--mount", "sh", "-c", _IN_THE_ROOT, "sh", *inside]
+    def forget(self) -> None:
+        volumes = output("docker", "volume", "ls", "-q", "--filter", f"name={self._mark}-").split()
+        subprocess.run(["docker", "volume", "rm", "-f", *volumes], capture_output=True)
 
 
 @contextmanager
 def engine_for(image: str) -> Iterator[Engine]:
-    """A running Docker engine if there is one, else buildah. Nothing of it stays."""
+    """A running Docker engine if there is one, else buildah and runc. Nothing of it stays."""
+    mark = f"zstci-check-{uuid.uuid4().hex[:8]}"
+    runtime = shutil.which("runc") or shutil.which("crun")
     if shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True).returncode == 0:
-        volume = f"zstci-check-{uuid.uuid4().hex[:8]}"
+        docker = DockerEngine(image, mark)
         try:
-            yield DockerEngine(image, volume)
+            yield docker
         finally:
-            subprocess.run(["docker", "volume", "rm", "-f", volume], capture_output=True)
-    elif shutil.which("buildah"):
-        container = _output("buildah", "from", "--pull-never", image)
+            docker.forget()
+    elif shutil.which("buildah") and runtime:
+        container = output("buildah", "from", "--pull-never", image)
         try:
-            with tempfile.TemporaryDirectory(prefix="zstci-check-") as data:
-                yield RootFileSystem(image, Path(_output("buildah", "mount", container)), Path(data))
+            with tempfile.TemporaryDirectory(prefix=f"{mark}-") as folder:
+                root = Path(output("buildah", "mount", container))
+                yield OciRuntime(runtime, image, root, Path(folder), _SHELLS)
         finally:
             subprocess.run(["buildah", "umount", container], capture_output=True)
             subprocess.run(["buildah", "rm", container], capture_output=True)
     else:
-        raise SystemExit("make image-check needs a running Docker engine, or buildah and root")
-
-
-def _output(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        raise SystemExit("make image-check needs a running Docker engine, or root, buildah and runc")

@@ -1,29 +1,29 @@
 """Does an image do what it is for? python -m tests.container.verify IMAGE
 
-Runs it with a read-only root file system as its own user: who it is, `zstci doctor`, the service, an update, a query,
-the health check, an orderly end, and a second start on the same volume.
+First as the README runs it, in one container; then as docker-compose.yml does, in several on a real PostgreSQL, with a
+folder and with an S3 endpoint (moto's server).
+What came of it is in tests/container/results.md.
 """
 
 from __future__ import annotations
 
-import json
-import signal
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
 import httpx
 
-from tests.container.engines import Engine, engine_for
+from tests.container.composed import composed, health_check
+from tests.container.engines import Engine, Run, engine_for
+from tests.container.postgres import postgres_on_loopback
+from tests.container.report import Report
+from tests.container.running import PYTHON, ended, free_port, healthy, said, serving, started, wait_until
+from tests.object_store import BUCKET, object_store
 from tests.pictures import archive, picture
 
-_PATIENCE = 300.0
-_PYTHON = "/opt/zstci/bin/python"
+_KEY = ("keys", "create", "first", "--scope", "admin")
 _WHO = """
-import os
+import os, subprocess
 def writable(path):
     try:
         open(path + "/probe", "w").close()
@@ -31,98 +31,103 @@ def writable(path):
         return False
     os.remove(path + "/probe")
     return True
-print({"user": os.getuid(), "writable": [p for p in ("/", "/opt/zstci", "/etc", "/tmp", "/data") if writable(p)]})
+def runs(program):
+    try:
+        return not subprocess.run([program, "-c", ":"]).returncode
+    except OSError:
+        return False
+about = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+print("user", os.getuid(), "process", os.getpid(), "capabilities", int(about["CapBnd"], 16))
+print("may write", *(path for path in ("/", "/opt/zstci", "/etc", "/tmp", "/data") if writable(path)))
+print("shells", [path for path in ("/bin/sh", "/bin/bash") if runs(path)] or "none")
 """
 
 
 def main(image: str) -> None:
     with engine_for(image) as engine:
-        _expect(_run(engine, "-c", _WHO, program=[_PYTHON]), "{'user': 10001, 'writable': ['/tmp', '/data']}")
-        _doctor(engine)
-        with _serving(engine) as http:
-            _learn(http)
-            first = _ask(http)
-        with _serving(engine) as http:
-            _expect(json.dumps(_ask(http)), json.dumps(first))
-    _say("all well")
+        report = Report(engine.about)
+        _alone(engine, report)
+        code = ended(engine, Run("idle", program=health_check("worker"), volumes={"/data": "of-nobody"})).returncode
+        report.expect("compose: the worker's health check without a worker", f"exit code {code}", "exit code 1")
+        _together(engine, report, "compose", {})
+    with engine_for(image) as engine, object_store() as store:  # another: with volumes of its own
+        _together(engine, report, "compose, s3", store | {"ZSTCI_ARTIFACTS_URL": f"s3://{BUCKET}/artifacts"})
+    report.write()
 
 
-def _doctor(engine: Engine) -> None:
-    # Not in every version of the program; where it is, it must be content.
-    if " doctor " in _run(engine, "--help"):
-        _say(_run(engine, "doctor"))
+def _alone(engine: Engine, report: Report) -> None:
+    who = said(engine, Run("who", ["-c", _WHO], program=[PYTHON]))
+    report.expect("who it is", " / ".join(who.splitlines()), _EXPECTED)
+    report.doctor(said(engine, Run("doctor", ["doctor"])))
+    service = Run("serve", environment={"ZSTCI_PORT": str(free_port())})
+    refused = ended(engine, service)
+    advice = "and says how to make one" if "zstci keys create NAME --scope admin" in refused.stderr else refused.stderr
+    report.expect("the default command without a key", f"exit code {refused.returncode}, {advice}", _REFUSED)
+    key = said(engine, Run("key", _KEY))
+    with serving(engine, service) as http:
+        report.found("the default command with a key", "healthy")
+        report.expect("a query without the key", f"status {_ask(http).status_code}", "status 401")
+        http.headers["Authorization"] = f"Bearer {key}"
+        report.found("an update of four classes", _learnt(http))
+        first = _answer(http)
+        report.found("a query with the key", _shown(first))
+    report.found("SIGTERM", "exit code 0")
+    with serving(engine, service) as http:
+        http.headers["Authorization"] = f"Bearer {key}"
+        report.expect("the query after a second start on the volume", _shown(_answer(http)), _shown(first))
 
 
-def _learn(http: httpx.Client) -> None:
+def _together(engine: Engine, report: Report, which: str, store: dict[str, str]) -> None:
+    check = health_check("worker")
+    with postgres_on_loopback() as database:
+        at = store | {"ZSTCI_DATABASE_URL": database}
+        said(engine, composed("migrate", "migrate", **at))
+        report.found(f"{which}: migrate", "exit code 0")
+        key = said(engine, composed("api", "key", *_KEY, **at))
+        replicas = [composed("api", name, **at, ZSTCI_PORT=str(free_port())) for name in ("api-1", "api-2")]
+        worker = composed("worker", "worker", **at)
+        with serving(engine, replicas[0]) as one, serving(engine, replicas[1]) as other, started(engine, worker):
+            wait_until(lambda: healthy(engine, worker.name, check), "the worker to be healthy")
+            report.found(f"{which}: two of api and a worker", "healthy")
+            report.expect(f"{which}: a query without the key", f"status {_ask(one).status_code}", "status 401")
+            for http in (one, other):
+                http.headers["Authorization"] = f"Bearer {key}"
+            report.found(f"{which}: an update of four classes", _learnt(one))
+            first = _answer(one)
+            report.found(f"{which}: a query to the first", _shown(first))
+            report.expect(f"{which}: the same query to the second", _shown(_answer(other)), _shown(first))
+    report.found(f"{which}: SIGTERM to each", "exit code 0")
+
+
+_REFUSED = "exit code 2, and says how to make one"
+_EXPECTED = "user 10001 process 1 capabilities 0 / may write /tmp /data / shells none"
+
+
+def _learnt(http: httpx.Client) -> str:
     sent = http.post("/v1/updates", files={"archive": ("digits.tar", archive(range(4), count=8))})
-    sent.raise_for_status()
-    update = sent.json()
+    update = sent.raise_for_status().json()
     while update["ended_at"] is None:
         time.sleep(0.5)
         update = http.get(f"/v1/updates/{update['id']}").json()
-    _expect(update["state"], "succeeded")
-    _say(f"version {update['version']}: {update['metrics']}")
+    if update["state"] != "succeeded":
+        raise SystemExit(f"the update {update['state']}: {update}")
+    return f"version {update['version']}, accuracy {update['metrics']['accuracy']:.0f}"
 
 
-def _ask(http: httpx.Client) -> dict[str, object]:
-    while http.get("/readyz").status_code != 200:
-        time.sleep(0.2)
-    [answer] = http.post("/v1/classify?top_k=3", content=picture(2, 50)).raise_for_status().json()["data"]
-    _say(json.dumps(answer))
-    found: dict[str, object] = answer
+def _ask(http: httpx.Client) -> httpx.Response:
+    return http.post("/v1/classify?top_k=3", content=picture(2, 50))
+
+
+def _answer(http: httpx.Client) -> dict[str, Any]:
+    wait_until(lambda: http.get("/readyz").status_code == 200, "the version to be live")
+    [answer] = _ask(http).raise_for_status().json()["data"]
+    found: dict[str, Any] = answer
     return found
 
 
-@contextmanager
-def _serving(engine: Engine) -> Iterator[httpx.Client]:
-    """`zstci serve`, up and healthy; ended by SIGTERM, with a good exit code."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = engine.command("serve", "--host", "127.0.0.1", "--port", str(port))
-    process = subprocess.Popen(command, stdout=sys.stderr)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_PATIENCE) as http:
-            _wait(http, process)
-            check = [part.replace("'8000'", f"'{port}'") for part in engine.health_check]
-            _run(engine, program=check)
-            _say("healthy")
-            yield http
-        process.send_signal(signal.SIGTERM)
-        _expect(str(process.wait(60)), "0")
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait(60)
-
-
-def _wait(http: httpx.Client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            http.get("/healthz").raise_for_status()
-        except httpx.TransportError:
-            time.sleep(0.2)
-        else:
-            return
-    raise SystemExit("the service in the image does not answer")
-
-
-def _run(engine: Engine, *arguments: str, program: list[str] | None = None) -> str:
-    done = subprocess.run(engine.command(*arguments, program=program or ()), capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"exit code {done.returncode} of {[*(program or ['zstci']), *arguments]}\n{done.stderr}")
-    return done.stdout.strip()
-
-
-def _expect(found: str, wanted: str) -> None:
-    if found != wanted:
-        raise SystemExit(f"found {found}, wanted {wanted}")
-    _say(found)
-
-
-def _say(what: str) -> None:
-    print(what, flush=True)
+def _shown(answer: dict[str, Any]) -> str:
+    hits = ", ".join(f"{hit['name']} at {hit['distance']:.4f}" for hit in answer["predictions"])
+    return f"version {answer['version']}: {hits}"
 
 
 if __name__ == "__main__":

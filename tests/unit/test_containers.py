@@ -23,14 +23,19 @@ SETTINGS = {f"ZSTCI_{name.upper()}" for name in Settings.model_fields}
 PROFILES: tuple[list[str], ...] = ([], ["gpu"], ["s3"], ["gpu", "s3"])
 
 
-def has_compose() -> bool:
-    found = shutil.which("docker")
-    return found is not None and subprocess.run([found, "compose", "version"], capture_output=True).returncode == 0
+def compose() -> list[str]:
+    """Docker's plugin, or the same program by itself, as Debian 13's package docker-compose has it. Not version 1."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]):
+            said = subprocess.run([*command, "version", "--short"], capture_output=True, text=True)
+            if said.returncode == 0 and not said.stdout.startswith("1."):
+                return command
+    return []
 
 
 def configured(profiles: list[str], **environment: str) -> dict[str, Any]:
     """What compose makes of the file; no engine is needed for that."""
-    command = ["docker", "compose", "--project-directory", str(ROOT), "--env-file", os.devnull]
+    command = [*compose(), "--project-directory", str(ROOT), "--env-file", os.devnull]
     chosen = [part for profile in profiles for part in ("--profile", profile)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ZSTCI_", "AWS_", "POSTGRES_"))}
     done = subprocess.run(
@@ -43,7 +48,7 @@ def configured(profiles: list[str], **environment: str) -> dict[str, Any]:
 
 
 needs_compose = pytest.mark.skipif(
-    not has_compose(), reason="needs the docker client with its compose plugin (`docker compose version`); no engine"
+    not compose(), reason="needs compose 2 (`docker compose version` or `docker-compose version`), but no engine"
 )
 
 
@@ -74,6 +79,19 @@ def test_without_a_password_nothing_starts():
         configured([])
 
 
+@needs_compose
+def test_compose_waits_for_the_store_only_where_it_is_chosen():
+    without = configured([], POSTGRES_PASSWORD="secret-1")["services"]
+    having = configured(["s3"], POSTGRES_PASSWORD="secret-1")["services"]
+
+    assert "s3" not in without
+    for services in (without, having):
+        for name in ("api", "worker"):
+            waits = services[name]["depends_on"]["s3"]
+            assert (waits["condition"], waits["required"]) == ("service_healthy", False), name
+    assert having["s3"]["healthcheck"]
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_every_variable_of_a_container_is_a_setting(name):
     given = {variable for variable in COMPOSE["services"][name]["environment"] if variable.startswith("ZSTCI_")}
@@ -99,6 +117,22 @@ def test_what_stays_up_is_looked_after():
             assert service["restart"] == "unless-stopped", name
         assert name == "api" or service["healthcheck"], name
     assert "/healthz" in DOCKERFILE.partition("HEALTHCHECK")[2], "the API's own is the image's"
+
+
+def test_what_others_make_is_a_release_that_stays_what_it_is():
+    for name in ("postgres", "s3"):
+        [tag] = re.findall(r"\$\{[A-Z0-9_]+:-[a-z0-9/]+:(\S+)\}", COMPOSE["services"][name]["image"])
+        assert re.search(r"\d", tag), name
+
+
+def test_whatever_runs_in_a_container_does_without_a_shell():
+    """`make image-check` takes the shells away."""
+    for name in ("ENTRYPOINT", "CMD"):
+        for words in re.findall(rf"^ *{name} (.*)$", DOCKERFILE, re.MULTILINE):
+            assert isinstance(json.loads(words), list)
+    for name, service in COMPOSE["services"].items():
+        assert service.get("healthcheck", {}).get("test", ["CMD"])[0] == "CMD", name
+        assert isinstance(service.get("command", []), list), name
 
 
 def test_replicas_have_a_port_each_on_this_machine_only():
