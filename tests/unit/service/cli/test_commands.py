@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 from starlette.responses import JSONResponse
@@ -223,7 +223,7 @@ def test_a_name_from_a_service_that_cannot_be_trusted_is_printed_literally(zstci
     server.script["/v1/classify"] = [JSONResponse({"data": [answer]})]
     assert "  [red]\\x1b[31mno\\nbird  █" in zstci("classify", __file__)
     server.script["/v1/classes"] = [problem(500, "internal_error", "bad \x1b]0;title\x07")]
-    assert refused("classes") == (2, ["zstci: bad \\x1b]0;title\\x07"])
+    assert refused("classes") == (1, ["zstci: bad \\x1b]0;title\\x07"])
 
 
 def test_the_key_of_the_environment_is_sent(zstci, server, monkeypatch):
@@ -252,6 +252,11 @@ def test_no_service_is_exit_code_3(refused):
         (["versions", "activate", "9"], "zstci: no version 9; there are 1 to 2"),
         (["classes", "--url", "nonsense"], "zstci: 'nonsense' is no address of a service; give one such as "),
         (["reproduce", "digits", "--regularizer", "lfw"], "zstci: unknown regularizer 'lfw'; choose one of: "),
+        (["classify", "nope.jpg"], "zstci: Invalid value for 'IMG...': file 'nope.jpg' does not exist; see: "),
+        (["add", "x", "--set", "foo"], "zstci: Invalid value for --set: 'foo' must look like train.epochs=5; see: "),
+        (["add"], "zstci: Missing argument 'DIR'; see: "),
+        (["clasify"], "zstci: No such command 'clasify'"),
+        (["classes", "--nonsense"], "zstci: No such option: --nonsense"),
     ],
 )
 def test_an_error_is_one_line_and_exit_code_2(refused, monkeypatch, tmp_path, arguments, said):
@@ -259,6 +264,34 @@ def test_an_error_is_one_line_and_exit_code_2(refused, monkeypatch, tmp_path, ar
     code, [line] = refused(*arguments)
     assert code == 2
     assert line.startswith(said)
+    code, lines = refused(*arguments, "--json")
+    document = json.loads("".join(lines))["error"]
+    assert (code, f"zstci: {document['detail']}", bool(document["code"])) == (2, line, True)
+
+
+@pytest.mark.parametrize("below", [".", "digit-1"])
+def test_a_folder_that_cannot_be_read_is_one_line(refused, folder, below):
+    (folder / below).chmod(0)
+    with _as_a_stranger():
+        code, [line] = refused("add", folder)
+    (folder / below).chmod(0o755)
+    assert (code, "cannot be read (Permission denied)" in line) == (2, True)
+
+
+@contextmanager
+def _as_a_stranger():
+    """Root may read everything, so it is somebody else for a moment."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+def test_a_group_without_a_command_shows_its_help_and_no_error(refused):
+    assert refused("keys") == (2, [])
 
 
 def test_every_rejected_image_is_listed(refused, server, folder):
