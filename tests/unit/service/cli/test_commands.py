@@ -67,11 +67,11 @@ def folder(tmp_path):
 
 def test_add_watches_the_update_and_says_what_came_of_it(zstci, folder):
     assert zstci("add", folder).splitlines() == [
-        "classes   2: zero, one",
-        "images    12",
-        "accuracy  87.5 % of 8 held-out images",
-        "seconds   12.5",
-        "version   2",
+        "new classes  2: zero, one",
+        "images       12",
+        "accuracy     87.5 % of 8 held-out images",
+        "seconds      12.5",
+        "version      2",
     ]
     assert json.loads(zstci("add", folder, "--json"))["version"] == 2
 
@@ -117,7 +117,22 @@ def test_a_dry_run_lists_the_classes(zstci, folder):
 def test_a_version_that_waits_to_be_activated_says_how(zstci, server, folder):
     options = update_entry()["options"] | {"activate": "manual"}
     server.update = update_entry(**SUCCEEDED, options=options)
-    assert zstci("add", folder).splitlines()[-1] == "version   2, not active: zstci versions activate 2"
+    assert zstci("add", folder).splitlines()[-1] == "version      2, not active: zstci versions activate 2"
+
+
+def test_what_may_hold_known_classes_is_not_called_new(zstci, server, folder):
+    options = update_entry()["options"] | {"on_existing_class": "merge"}
+    server.update = update_entry(**SUCCEEDED, options=options)
+    assert zstci("add", folder).splitlines()[0] == "classes   2: zero, one"
+
+
+def test_add_stays_until_the_new_version_answers(zstci, server, folder):
+    server.script["/readyz"] = [problem(503, "no_classes_yet", "none yet")] * 2
+    zstci("add", folder)
+    assert len(server.asked("/readyz")) == 3
+    server.active = 1  # somebody rolled back meanwhile
+    zstci("add", folder)
+    assert len(server.asked("/readyz")) == 3
 
 
 def test_classify_draws_the_scores(zstci, folder):
@@ -154,11 +169,27 @@ def test_versions_are_listed_and_activated(zstci, server):
 def test_updates_are_listed_shown_watched_and_cancelled(zstci, server):
     assert len(zstci("updates", "--limit", 3).splitlines()) == 1 + 3
     assert len(json.loads(zstci("updates", "--json"))["data"]) == 5
-    assert "accuracy  87.5 % of 8 held-out images" in zstci("updates", "show", UPDATE).splitlines()
+    assert "accuracy        87.5 % of 8 held-out images" in zstci("updates", "show", UPDATE).splitlines()
     assert json.loads(zstci("updates", "show", UPDATE, "--json"))["options"]["regularizer"] == "lwf"
-    assert zstci("updates", "watch", UPDATE).splitlines()[-1] == "version   2"
+    assert zstci("updates", "watch", UPDATE).splitlines()[-1] == "version      2"
     assert zstci("updates", "cancel", UPDATE) == f"update {UPDATE} is running, and ends within seconds\n"
     assert json.loads(zstci("updates", "cancel", UPDATE, "--json"))["cancel_requested"] is True
+
+
+def test_without_an_id_it_is_the_newest_update(zstci, refused, server):
+    server.script["/v1/updates"] = [JSONResponse({"data": [update_entry(id=UPDATE)], "next_cursor": None})]
+    assert json.loads(zstci("updates", "show", "--json"))["id"] == UPDATE
+    server.script["/v1/updates"] = [JSONResponse({"data": [], "next_cursor": None})]
+    assert refused("updates", "watch") == (2, ["zstci: there is no update yet; begin one with: zstci add DIR"])
+
+
+def test_a_class_is_known_by_its_name_too(zstci, refused, server):
+    unknown = problem(404, "unknown_class", "the active version knows no such class")
+    server.script["/v1/classes/one"] = [unknown, unknown]
+    assert zstci("classes", "rename", "one", "eins") == "class digit-1 is now called eins\n"
+    assert zstci("classes", "delete", "one") == "version 3 is without class one: 1 classes\n"
+    server.script["/v1/classes/nobody"] = [unknown]
+    assert refused("classes", "delete", "nobody") == (2, ["zstci: the active version knows no such class"])
 
 
 def test_the_audit_log_is_listed(zstci):
