@@ -15,7 +15,7 @@ from tests.processes import COMMAND, Api, Service, wait_until
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-ASKING, LEARNING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+ASKING, LEARNING, AWAITING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def section(title: str) -> str:
@@ -96,7 +96,13 @@ def test_curl_and_the_clients_python_run_as_written(
     assert "publishing" in capsys.readouterr().out
     wait_until(lambda: api.version() == 1)
 
-    shutil.make_archive("birds", "zip", "more-birds")
+    awaiting = compile(AWAITING.replace("8000", str(api.port)), "README.md", "exec")
+    exec(awaiting, {})
+    assert capsys.readouterr().out.splitlines()[-1].startswith("done {")
+    exec(awaiting, {})
+    assert capsys.readouterr().out == "class_exists\n"
+
+    shutil.make_archive("birds", "zip", save_digits(birds / "others", [5], count=4))
     post, stream = re.findall(r"`(curl [^`]+)`", section("From curl and Python"))
     [update] = re.findall(r'"id":"([^"]+)"', _shell(post.replace("8000", str(api.port)), birds, api.port))
     assert "event: done" in _shell(stream.replace("8000", str(api.port)).replace("ID", update), birds, api.port)

@@ -11,7 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.storage.tables import VersionRow
 from tests.pictures import picture
 
-DASHBOARD = json.loads((Path(__file__).parents[4] / "deploy" / "grafana" / "zstci.json").read_text())
+ROOT = Path(__file__).parents[4]
+README = (ROOT / "README.md").read_text()
+DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "zstci.json").read_text())
 PANELS = DASHBOARD["panels"]
 SHOWN = [panel for panel in PANELS if panel["type"] != "row"]
 
@@ -26,6 +28,14 @@ def told(client, parts):
     assert client.get("/v1/classes", headers={"Host": "somebody.example"}).status_code == 403
     families = list(text_string_to_metric_families(client.get("/metrics").text))
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+
+
+def test_the_readme_lists_every_metric_with_its_labels(told):
+    rows = re.findall(r"^\| `(zstci_\w+)` \| (.*?) ?\| .+ \|$", README, re.MULTILINE)
+    listed = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    families = {re.sub(r"_(bucket|count|sum)$", "", name): labels for name, labels in told.items()}
+
+    assert listed == {name: labels - {"le"} for name, labels in families.items() if not name.endswith("_created")}
 
 
 def expressions():
