@@ -80,7 +80,7 @@ def main() -> None:
         # Standing alone, Typer would draw a box around what was typed wrong, with --json as well.
         code = app(standalone_mode=False)
     except Exception as error:
-        from service.cli.failures import as_known, as_document, describe, exit_code
+        from service.cli.failures import as_document, as_known, describe, exit_code
         from service.cli.output import echo_json, say
 
         known = as_known(error)

@@ -18,7 +18,9 @@ from tests.processes import COMMAND, LONG, NET, Api, Service, wait_until
 pytestmark = pytest.mark.slow
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-[AS_WRITTEN] = re.findall(r"(?:^    .*\n)+", README.partition("### Backup and restore\n")[2].partition("\n## ")[0], re.M)
+[AS_WRITTEN] = re.findall(
+    r"(?:^    .*\n)+", README.partition("### Backup and restore\n")[2].partition("\n## ")[0], re.M
+)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.pictures import picture, save_digits
-from tests.processes import COMMAND, Api, Service, wait_until
+from tests.processes import COMMAND, PATIENCE, Api, Service, wait_until
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -45,6 +45,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_tour_runs_as_written(clone: Path) -> None:
     """Only the port is ours. Its own PATH, on top of a bare one, finds `zstci`."""
     first, *others = blocks(section("Five minutes"))
@@ -88,6 +89,7 @@ def test_the_librarys_python_runs_as_written() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_curl_and_the_clients_python_run_as_written(
     sqlite_service: Service, birds: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +117,6 @@ def _shell(script: str, folder: Path, port: int) -> str:
     bash = shutil.which("bash")
     assert bash is not None
     words = [bash, "-euo", "pipefail", "-c", script]
-    done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=PATIENCE * 5)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -47,7 +47,9 @@ def _device() -> Finding:
         memory = f"{device.total_memory / 2**30:.0f} GiB"
         return Finding("device", "ok", f"{device.name}, {memory}, beside {cores} CPU cores")
     if nodes := sorted(node.name for node in _DEVICES.glob("nvidia[0-9]*")):
-        detail = f"CPU with {cores} cores; there is a GPU ({', '.join(nodes)}) that torch {torch.__version__} cannot use"
+        detail = (
+            f"CPU with {cores} cores; there is a GPU ({', '.join(nodes)}) that torch {torch.__version__} cannot use"
+        )
         return Finding("device", "warn", detail, _NO_CUDA if torch.version.cuda is None else _NO_DRIVER)
     return Finding("device", "ok", f"CPU with {cores} cores")
 

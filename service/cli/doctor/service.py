@@ -134,7 +134,9 @@ def _keys(settings: Settings) -> Finding:
         cure = "unset ZSTCI_INSECURE, unless something else keeps strangers out"
         return Finding("keys", "warn", "ZSTCI_INSECURE: anybody who reaches the service may do anything", cure)
     if is_loopback(settings.host):
-        return Finding("keys", "ok", f"none is needed as long as none was made: only this machine reaches {settings.host}")
+        return Finding(
+            "keys", "ok", f"none is needed as long as none was made: only this machine reaches {settings.host}"
+        )
     if settings.admin_key:
         return Finding("keys", "ok", "ZSTCI_ADMIN_KEY is set")
     cure = "make one: zstci keys create NAME --scope admin; or set ZSTCI_ADMIN_KEY, or ZSTCI_HOST=127.0.0.1"

@@ -169,7 +169,7 @@ def test_versions_are_listed_and_activated(zstci, server):
 def test_updates_are_listed_shown_watched_and_cancelled(zstci, server):
     assert len(zstci("updates", "--limit", 3).splitlines()) == 1 + 3
     assert len(json.loads(zstci("updates", "--json"))["data"]) == 5
-    assert "accuracy        87.5 % of 8 held-out images" in zstci("updates", "show", UPDATE).splitlines()
+    assert "accuracy     87.5 % of 8 held-out images" in zstci("updates", "show", UPDATE).splitlines()
     assert json.loads(zstci("updates", "show", UPDATE, "--json"))["options"]["regularizer"] == "lwf"
     assert zstci("updates", "watch", UPDATE).splitlines()[-1] == "version      2"
     assert zstci("updates", "cancel", UPDATE) == f"update {UPDATE} is running, and ends within seconds\n"
