@@ -10,12 +10,15 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     ProgressColumn,
+    Task,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TransferSpeedColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Column
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -34,11 +37,21 @@ def bars_of(*columns: ProgressColumn, width: int = 13, transient: bool = False) 
         BarColumn(bar_width=24),
         *columns,
         TimeElapsedColumn(),
-        TextColumn("{task.fields[said]}", markup=False),
+        _Said(),
         console=console,
         disable=not console.is_terminal,
         transient=transient,
     )
+
+
+class _Said(ProgressColumn):
+    """Gives way where a terminal is narrow, so that the others need not."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=False))
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["said"], no_wrap=True, overflow="ellipsis")
 
 
 class StageBars:
