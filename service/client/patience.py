@@ -9,7 +9,7 @@ import httpx
 
 __all__ = ["LONGEST_PAUSE", "pause", "retry_after"]
 
-# Seconds: what a service with a full queue of updates asks for. One that asks for more is asked again by whoever called.
+# Seconds: what a service with a full queue of updates asks for. Where it is more, whoever called may ask again.
 LONGEST_PAUSE = 60.0
 
 
