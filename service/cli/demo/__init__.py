@@ -57,7 +57,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Watch what translation is for: a service of its own learns three times, with and without it. A minute or two."""
-    kinds = [kind for kind in Data if data in (kind, Data.both) and kind is not Data.both]
+    kinds: list[Data] = [kind for kind in Data if data in (kind, Data.both) and kind is not Data.both]
     if only_images is not None:
         _write_images(kinds, only_images, images, as_json)
         return
