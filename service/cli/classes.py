@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +17,6 @@ __all__ = ["app"]
 app = typer.Typer(help="List the classes, rename or delete one.", invoke_without_command=True)
 
 Class = Annotated[str, typer.Argument(metavar="CLASS", help="Id or name of the class, as `zstci classes` shows them")]
-
-T = TypeVar("T")
 
 
 @app.callback()
@@ -44,7 +41,7 @@ def rename(
 ) -> None:
     """Give a class another name. Its id stays."""
     with connect(url) as client:
-        entry = _on(client, one, lambda class_id: client.rename(class_id, name))
+        entry = client.rename(_id_of(client, one), name)
     if as_json:
         echo_json(entry.model_dump())
         return
@@ -55,21 +52,14 @@ def rename(
 def delete(one: Class, as_json: AsJson = False, url: Url = None) -> None:
     """Make a new version without a class. `zstci versions activate` brings the class back."""
     with connect(url) as client:
-        version = _on(client, one, client.delete_class)
+        version = client.delete_class(_id_of(client, one))
     if as_json:
         echo_json(version.model_dump())
         return
     say(f"version {version.number} is without class {one}: {version.classes} classes")
 
 
-def _on(client: Client, one: str, act: Callable[[str], T]) -> T:
-    """By its id, which never means two things; else by its name, which is what people know."""
-    from service.errors import UnknownClass
-
-    try:
-        return act(one)
-    except UnknownClass:
-        found = next((entry.id for entry in client.classes() if entry.name == one), None)
-        if found is None:
-            raise
-    return act(found)
+def _id_of(client: Client, one: str) -> str:
+    """An id never means two things, a name is what people know. What is neither is for the service to refuse."""
+    known = {entry.id: entry.name for entry in client.classes()}
+    return one if one in known else next((class_id for class_id, name in known.items() if name == one), one)

@@ -184,11 +184,9 @@ def test_without_an_id_it_is_the_newest_update(zstci, refused, server):
 
 
 def test_a_class_is_known_by_its_name_too(zstci, refused, server):
-    unknown = problem(404, "unknown_class", "the active version knows no such class")
-    server.script["/v1/classes/one"] = [unknown, unknown]
     assert zstci("classes", "rename", "one", "eins") == "class digit-1 is now called eins\n"
     assert zstci("classes", "delete", "one") == "version 3 is without class one: 1 classes\n"
-    server.script["/v1/classes/nobody"] = [unknown]
+    server.script["/v1/classes/nobody"] = [problem(404, "unknown_class", "the active version knows no such class")]
     assert refused("classes", "delete", "nobody") == (2, ["zstci: the active version knows no such class"])
 
 
