@@ -57,6 +57,7 @@ paper: $(READY) ## Reproduce the paper's tables (DATASET=digits|cifar100|cub, AR
 figures: $(READY) ## Draw and photograph the README's pictures anew (the photograph needs Debian's chromium)
 	$(BIN)/python -m tests.figures.data_paths
 	$(BIN)/python -m tests.figures.screenshot
+	$(BIN)/python -m tests.figures.demo
 
 # buildah's own format has no health checks, and without --layers it installs torch again each time.
 image: ## Build the container image with docker or buildah (IMAGE=name, BASE=image, IMAGE_ARGS='--build-arg ...')

@@ -2,9 +2,10 @@
 
 Exit codes:
 0    done
-1    `zstci doctor` found something bad; `zstci bench` got no answer; or a fault of this program, with a traceback
+1    `zstci doctor` found something bad; `zstci bench` got no answer; or a fault, of this program (with a traceback) or
+     inside the service (500)
 2    refused, or wrong input
-3    no service there, or one that cannot start
+3    no service there, or one that cannot start, or that cannot answer now (502, 503, 504, 507)
 4    the update failed
 5    the update was cancelled
 130  Ctrl-C
@@ -76,17 +77,19 @@ app.command("reproduce")(reproduce.reproduce)
 
 def main() -> None:
     try:
-        app()
+        # Standing alone, Typer would draw a box around what was typed wrong, with --json as well.
+        code = app(standalone_mode=False)
     except Exception as error:
-        from service.cli.failures import as_document, describe, exit_code
+        from service.cli.failures import as_document, as_known, describe, exit_code
         from service.cli.output import echo_json, say
-        from zstci.errors import ZstciError
 
-        if not isinstance(error, ZstciError):
+        known = as_known(error)
+        if known is None:
             raise
         if "--json" in sys.argv:
-            echo_json(as_document(error), err=True)
+            echo_json(as_document(known), err=True)
         else:
-            for line in describe(error):
+            for line in describe(known):
                 say(line, err=True)
-        sys.exit(exit_code(error))
+        sys.exit(exit_code(known))
+    sys.exit(code or 0)

@@ -114,7 +114,7 @@ def add(
             return
         update = _upload(client, source, options)
         if watching:
-            watch(update, as_json)
+            watch(client, update, as_json)
         elif as_json:
             echo_json(update.entry.model_dump(mode="json"))
         else:

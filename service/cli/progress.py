@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
-from tqdm import tqdm
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.progress import Progress as Bars
+from rich.table import Column
+from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from service.client import Progress
 
-__all__ = ["CountBar", "StageBars", "UploadBar"]
+__all__ = ["CountBar", "StageBars", "UploadBar", "bars_of", "details"]
+
+
+def bars_of(*columns: ProgressColumn, width: int = 13, transient: bool = False) -> Bars:
+    """Lines of a title, a bar, the time and what is `said`; nothing is markup, because names of strangers are shown."""
+    console = Console(file=sys.stderr)
+    return Bars(
+        TextColumn(f"{{task.description:<{width}}}", markup=False),
+        TaskProgressColumn(),
+        BarColumn(bar_width=24),
+        *columns,
+        TimeElapsedColumn(),
+        _Said(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=transient,
+    )
+
+
+class _Said(ProgressColumn):
+    """Gives way where a terminal is narrow, so that the others need not."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=False))
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["said"], no_wrap=True, overflow="ellipsis")
 
 
 class StageBars:
@@ -17,64 +59,53 @@ class StageBars:
     back, unless the update is begun anew."""
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._bars = bars_of()
+        self._line: TaskID | None = None
         self._at: tuple[str, int] = ("", 0)
 
     def __call__(self, progress: Progress) -> None:
-        done = 100 * progress.progress
-        if self._bar is None or self._at != (progress.stage, progress.attempt):
-            self.close()
+        if self._line is None or self._at != (progress.stage, progress.attempt):
+            if self._line is None:
+                self._bars.start()
+            else:
+                self._bars.stop_task(self._line)
             self._at = (progress.stage, progress.attempt)
-            self._bar = tqdm(
-                total=100,
-                initial=done,
-                desc=_title(progress),
-                disable=None,
-                bar_format="{desc:<13} {percentage:3.0f}% |{bar}| {elapsed}{postfix}",
-            )
-        self._bar.set_postfix_str(details(progress), refresh=False)
-        self._bar.update(done - self._bar.n)
-        self._bar.refresh()
+            self._line = self._bars.add_task(_title(progress), total=1.0, said="")
+        self._bars.update(self._line, completed=progress.progress, said=details(progress))
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bars.stop()
 
 
 class UploadBar:
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._bars = bars_of(DownloadColumn(), TransferSpeedColumn())
+        self._line: TaskID | None = None
 
     def __call__(self, sent: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = tqdm(
-                total=total,
-                desc="upload",
-                disable=None,
-                unit="B",
-                unit_scale=True,
-                bar_format="{desc:<13} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {rate_fmt}{postfix}",
-            )
-        self._bar.update(sent - self._bar.n)  # goes back when the upload is sent again
-        if sent == total:
-            self._bar.set_postfix_str("the service looks at every image")
+        if self._line is None:
+            self._bars.start()
+            self._line = self._bars.add_task("upload", total=total, said="")
+        said = "the service looks at every image" if sent == total else ""
+        self._bars.update(self._line, completed=sent, said=said)  # goes back when the upload is sent again
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bars.stop()
 
 
 class CountBar:
-    """So many of so many."""
+    """So many of so many. It leaves no trace."""
 
     def __init__(self, title: str, total: int) -> None:
-        self._bar: Any = tqdm(total=total, desc=title, disable=None, leave=False)
+        self._bars = bars_of(transient=True)
+        self._line = self._bars.add_task(title, total=total, said="")
+        self._bars.start()
 
     def __call__(self, count: int) -> None:
-        self._bar.update(count)
+        self._bars.advance(self._line, count)
 
     def close(self) -> None:
-        self._bar.close()
+        self._bars.stop()
 
 
 def details(progress: Progress) -> str:

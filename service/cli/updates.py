@@ -11,13 +11,16 @@ from service.cli.output import AsJson, echo_facts, echo_json, echo_table, say
 from service.cli.watch import summary, watch
 
 if TYPE_CHECKING:
-    from service.client import UpdateEntry
+    from service.client import Client, Update, UpdateEntry
 
 __all__ = ["app"]
 
 app = typer.Typer(help="List the updates, or look at, watch or cancel one.", invoke_without_command=True)
 
 UpdateId = Annotated[str, typer.Argument(metavar="ID", help="Id of the update, as `zstci updates` shows it")]
+UpdateIdOrNewest = Annotated[
+    str | None, typer.Argument(metavar="[ID]", help="Id of the update (default: the newest)", show_default=False)
+]
 
 
 @app.callback()
@@ -52,10 +55,10 @@ def updates(
 
 
 @app.command()
-def show(update_id: UpdateId, as_json: AsJson = False, url: Url = None) -> None:
+def show(update_id: UpdateIdOrNewest = None, as_json: AsJson = False, url: Url = None) -> None:
     """All that is known about an update."""
     with connect(url) as client:
-        entry = client.update(update_id).entry
+        entry = _found(client, update_id).entry
     if as_json:
         echo_json(entry.model_dump())
         return
@@ -65,10 +68,10 @@ def show(update_id: UpdateId, as_json: AsJson = False, url: Url = None) -> None:
 
 
 @app.command("watch")
-def watch_update(update_id: UpdateId, as_json: AsJson = False, url: Url = None) -> None:
+def watch_update(update_id: UpdateIdOrNewest = None, as_json: AsJson = False, url: Url = None) -> None:
     """Stay with an update until it has ended."""
     with connect(url) as client:
-        watch(client.update(update_id), as_json)
+        watch(client, _found(client, update_id), as_json)
 
 
 @app.command()
@@ -80,6 +83,17 @@ def cancel(update_id: UpdateId, as_json: AsJson = False, url: Url = None) -> Non
         echo_json(entry.model_dump())
         return
     say(f"update {entry.id} is {entry.state}" + ("" if entry.ended else ", and ends within seconds"))
+
+
+def _found(client: Client, update_id: str | None) -> Update:
+    from service.errors import UnknownUpdate
+
+    if update_id is not None:
+        return client.update(update_id)
+    newest = client.updates(limit=1)
+    if not newest:
+        raise UnknownUpdate("there is no update yet; begin one with: zstci add DIR")
+    return newest[0]
 
 
 def _facts(entry: UpdateEntry) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -12,20 +13,23 @@ from service.cli.output import echo_facts, echo_json, say
 from service.cli.progress import StageBars
 
 if TYPE_CHECKING:
-    from service.client import Update, UpdateEntry
+    from service.client import Client, Update, UpdateEntry
 
 __all__ = ["STOPPED", "summary", "watch"]
 
+_SWAP_SECONDS = 60.0  # to load a version; whoever takes longer says why in its log
 STOPPED = 130  # what a shell expects of a program that Ctrl-C ended
 
 
-def watch(update: Update, as_json: bool) -> None:
-    """Bars while it runs and a small table at its end. Ctrl-C ends the watching, not the update."""
+def watch(client: Client, update: Update, as_json: bool) -> None:
+    """Bars while it runs and a small table at its end, when the new version answers. Ctrl-C ends the watching, not the
+    update."""
     from service.client import UpdateCancelled, UpdateFailed
 
     try:
         with closing(StageBars()) as bars:
             entry = update.wait(on_progress=bars)
+            _until_it_answers(client, entry)
     except KeyboardInterrupt:
         say(
             f"zstci: the update goes on in the service; watch it again with: zstci updates watch {update.id}, "
@@ -43,12 +47,22 @@ def watch(update: Update, as_json: bool) -> None:
         echo_facts(summary(entry))
 
 
+def _until_it_answers(client: Client, entry: UpdateEntry) -> None:
+    """Published is not loaded yet: who asks in the next line of a script means the new version."""
+    deadline = time.monotonic() + _SWAP_SECONDS
+    while entry.version is not None and client.version(entry.version).active and time.monotonic() < deadline:
+        ready = client.ready()
+        if ready is not None and ready.version == entry.version:
+            return
+        time.sleep(0.1)
+
+
 def summary(entry: UpdateEntry) -> dict[str, object]:
     """What somebody wants to know when it is over."""
     accuracy, held_out = entry.metrics.get("accuracy"), entry.metrics.get("held_out_images")
     waits = f", not active: zstci versions activate {entry.version}" if entry.options.activate == "manual" else ""
     return {
-        "classes": _names(entry.classes),
+        "classes" if entry.options.on_existing_class == "merge" else "new classes": _names(entry.classes),
         "images": f"{entry.images}, {len(entry.rejected)} more left out" if entry.rejected else entry.images,
         "accuracy": f"{accuracy:.1f} % of {held_out} held-out images" if accuracy is not None else None,
         "seconds": _seconds(entry),

@@ -57,7 +57,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request:
-    """`repeatable`: asking twice does no more than asking once, so that a broken connection is tried again."""
+    """`repeatable`: asking twice does no more than asking once, so that a broken connection is tried again.
+    `busy_is_an_answer`: whoever asks wants to know just that."""
 
     method: str
     path: str
@@ -67,6 +68,7 @@ class Request:
     files: list[tuple[str, tuple[str, bytes]]] | None = None
     form: Form | None = None
     repeatable: bool = False
+    busy_is_an_answer: bool = False
     patience: float = 0.0  # seconds to wait for the answer, where that is longer than the client's own
 
 
@@ -150,7 +152,7 @@ def audit(limit: int | None) -> Call[list[AuditEntry]]:
 
 def ready() -> Call[Ready | None]:
     try:
-        response = yield _get("/readyz")
+        response = yield Request("GET", "/readyz", repeatable=True, busy_is_an_answer=True)
     except ApiError as error:
         if error.status != httpx.codes.SERVICE_UNAVAILABLE:
             raise

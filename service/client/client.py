@@ -28,7 +28,8 @@ __all__ = ["Client"]
 
 class Client:
     """`timeout` is in seconds, for each sign of life; an upload may take longer. `tries` is how often a request is sent
-    at most, where the connection breaks or the service says Retry-After. Close it, or use it with `with`."""
+    at most, where the connection breaks or the service is busy; between two of them it waits as long as Retry-After
+    says, up to a minute. Close it, or use it with `with`."""
 
     def __init__(
         self, url: str = "http://127.0.0.1:8000", key: str | None = None, timeout: float = 60, tries: int = 5

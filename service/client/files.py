@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from service.errors import BadClassName, WrongLayout
 
-__all__ = ["files_of_folder", "files_of_mapping"]
+__all__ = ["files_of_folder", "files_of_mapping", "readable"]
 
 _DEPTH = 3  # one level more than the layout has: enough for the service to see that there is one too many
 _LITTER = ("__MACOSX", "Thumbs.db", "desktop.ini")  # what the service would ignore anyway
 
 
+@contextmanager
+def readable(root: Path) -> Iterator[None]:
+    """What may not be looked at, in the words of a user."""
+    try:
+        yield
+    except OSError as error:
+        where, why = error.filename or root, error.strerror or error
+        raise WrongLayout(f"{where} cannot be read ({why}); give this user the right to, or leave it out") from error
+
+
 def files_of_folder(root: Path) -> list[tuple[str, Path]]:
     """`class-name/image.jpg` and where it lies, in a stable order."""
-    found = list(_files(root, "", _DEPTH))
+    with readable(root):
+        found = list(_files(root, "", _DEPTH))
     if not any("/" in name for name, _ in found):
         raise WrongLayout(f"{root} holds no class folders with images; lay them out as {root}/class-name/image.jpg")
     return found

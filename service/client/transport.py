@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
@@ -13,12 +11,12 @@ import httpx
 
 from service.client.calls import Call, Request
 from service.client.errors import ApiError
+from service.client.patience import LONGEST_PAUSE, pause, retry_after
 from service.errors import ServiceUnreachable
 from zstci.errors import InvalidConfig
 
-__all__ = ["AsyncTransport", "Service", "Transport", "pause"]
+__all__ = ["AsyncTransport", "Service", "Transport"]
 
-_LONGEST_PAUSE = 30.0  # seconds; a service that asks for more is asked again by its caller, not by us
 _AGAIN = (429, 503)
 # A proxy of the environment never leads to this machine.
 _HERE = dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"))
@@ -64,11 +62,16 @@ class Service(NamedTuple):
             raise self.unreachable(error) from error
         return pause(attempt)
 
-    def wait_after(self, response: httpx.Response, attempt: int) -> float:
+    def wait_after(self, request: Request, response: httpx.Response, attempt: int) -> float:
         """The same after an answer that is none. A service that says Retry-After has done nothing."""
-        wait = _retry_after(response)
-        if attempt >= self.tries or wait is None:
-            raise ApiError.of(response)
+        error = ApiError.of(response)
+        if response.status_code not in _AGAIN or attempt >= self.tries or request.busy_is_an_answer:
+            raise error
+        wait = retry_after(response)
+        if wait is None and request.repeatable and _passes(error):
+            wait = pause(attempt)
+        if wait is None or wait > LONGEST_PAUSE:
+            raise error
         return wait
 
     def unreachable(self, error: httpx.TransportError) -> ServiceUnreachable:
@@ -105,7 +108,7 @@ class Transport:
                 continue
             if response.is_success:
                 return response
-            time.sleep(self.service.wait_after(response, attempt))
+            time.sleep(self.service.wait_after(request, response, attempt))
 
 
 class AsyncTransport:
@@ -138,7 +141,7 @@ class AsyncTransport:
                 continue
             if response.is_success:
                 return response
-            await anyio.sleep(self.service.wait_after(response, attempt))
+            await anyio.sleep(self.service.wait_after(request, response, attempt))
 
 
 class _Result(NamedTuple):
@@ -166,21 +169,7 @@ def _step(go: Any) -> Request | _Result:
     return request
 
 
-def pause(attempt: int) -> float:
-    """Seconds before the next try: 0.1, 0.2, 0.4 ... 5."""
-    return min(0.1 * 2 ** (attempt - 1), 5.0)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds to wait, or None where asking again is no use or takes too long."""
-    text = response.headers.get("Retry-After", "")
-    if response.status_code not in _AGAIN or not text:
-        return None
-    if text.isdecimal():
-        seconds = float(text)
-    else:
-        try:
-            seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):  # TypeError: a date without a zone
-            return None
-    return max(0.0, seconds) if seconds <= _LONGEST_PAUSE else None
+def _passes(error: ApiError) -> bool:
+    """By itself: what somebody must mend first, such as a service that has learnt nothing yet, is the same in a second.
+    Of an error that has no class of its own, such as a proxy's, the best is hoped."""
+    return type(error) is ApiError or error.retry_after is not None or error.status == httpx.codes.TOO_MANY_REQUESTS

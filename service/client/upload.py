@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import anyio.to_thread
 
-from service.client.files import files_of_folder, files_of_mapping
+from service.client.files import files_of_folder, files_of_mapping, readable
 from service.errors import BadArchive, WrongLayout
 
 __all__ = ["Archive", "Form", "Source", "TarArchive", "ZipOrTar", "archive_of"]
@@ -42,10 +42,11 @@ def archive_of(source: Source) -> Archive:
     if isinstance(source, Mapping):
         return TarArchive("classes.tar", files_of_mapping(source))
     path = Path(source)
-    if path.is_dir():
-        return TarArchive(f"{path.resolve().name or 'folder'}.tar", files_of_folder(path))
-    if path.is_file():
-        return ZipOrTar(path)
+    with readable(path):
+        if path.is_dir():
+            return TarArchive(f"{path.resolve().name or 'folder'}.tar", files_of_folder(path))
+        if path.is_file():
+            return ZipOrTar(path)
     raise WrongLayout(f"{path} is neither a folder nor an archive; give a folder of class-name/image.jpg")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,14 @@ import pytest
 
 from tests.databases import fresh_database
 from tests.pictures import archive, picture
-from tests.processes import LONG, NET, Api, Service, wait_until
+from tests.processes import COMMAND, LONG, NET, Api, Service, wait_until
 
 pytestmark = pytest.mark.slow
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+[AS_WRITTEN] = re.findall(
+    r"(?:^    .*\n)+", README.partition("### Backup and restore\n")[2].partition("\n## ")[0], re.M
+)
 
 
 @pytest.fixture
@@ -34,18 +40,14 @@ def in_one_folder(home: Path) -> Service:
     return Service(home, "")  # SQLite in the home, which is the default
 
 
-def back_up(home: Path, target: Path) -> None:
-    """As the README says. The files come last: whatever version the copied database names is among them then."""
-    target.mkdir()
-    for name in ("zstci.db", "jobs.db"):
-        with sqlite3.connect(home / name) as database:
-            database.execute("VACUUM INTO ?", (str(target / name),))
-        database.close()
-    shutil.copytree(home / "files" / "versions", target / "files" / "versions")
+def back_up(folder: Path) -> None:
+    """The README's own words, from `zstci-data` to `copy`."""
+    environment = {**os.environ, "PATH": f"{COMMAND.parent}:/usr/bin:/bin"}
+    subprocess.run(["bash", "-euc", AS_WRITTEN], cwd=folder, env=environment, check=True)
 
 
 def test_a_copy_of_a_running_service_serves_and_learns_on(restored: list[Service], tmp_path: Path) -> None:
-    service, copy = in_one_folder(tmp_path / "home"), in_one_folder(tmp_path / "copy")
+    service, copy = in_one_folder(tmp_path / "zstci-data"), in_one_folder(tmp_path / "copy")
     restored += [service, copy]
     api = service.serve()
     api.learn(archive([0, 1], count=6), **NET)
@@ -53,7 +55,7 @@ def test_a_copy_of_a_running_service_serves_and_learns_on(restored: list[Service
     expected = answers(api)
     update = api.add(archive([4, 5], count=6), **LONG)
     wait_until(lambda: api.get(f"/v1/updates/{update}")["stage"] == "fine_tuning")
-    back_up(service.home, copy.home)
+    back_up(tmp_path)
 
     again = copy.serve()
     wait_until(lambda: again.version() == 2)

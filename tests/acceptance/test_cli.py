@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,20 +18,22 @@ import pytest
 from service.client import AsyncClient
 from service.errors import ClassExists
 from tests.pictures import TINY, TINY_OPTIONS, save_digits
-from tests.processes import COMMAND, PATIENCE, Service, children, wait_until
+from tests.processes import COMMAND, PATIENCE, Service, wait_until
 
 pytestmark = pytest.mark.slow
+
+WIDE = 15.0  # points that old classes lose without translation: less says nothing, with so few images
 
 
 @pytest.fixture
 def kept_demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """With so few images that it says little about translation, and takes little time."""
+    """With few images, so that it takes little time; with as many as it takes itself, it is in the README."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ZSTCI_")}
     words = [
         COMMAND,
         "demo",
         "--images",
-        "5",
+        "10",
         "--keep",
         "--json",
         "--out",
@@ -47,23 +50,33 @@ def kept_demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.timeout(900)
 def test_the_demo_tells_its_story_and_stays_until_ctrl_c(kept_demo: subprocess.Popen[str], tmp_path: Path) -> None:
-    [story] = _document(kept_demo)["stories"]
+    stories = _document(kept_demo)["stories"]
+    assert [story["data"] for story in stories] == ["digits", "pictures"]
+    gaps = [_check(story, classes) for story, classes in zip(stories, (10, 12), strict=True)]
+    assert gaps[0] > WIDE, "digits are there to show what is lost"
+    processes = _below(kept_demo.pid)
+    assert len(processes) == 4 + 2, "two services, each with an API and a worker"
+
+    kept_demo.send_signal(signal.SIGINT)
+    assert kept_demo.wait(PATIENCE) == 0
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes))
+
+
+def _check(story: Any, classes: int) -> float:
+    """How much the old classes lost without translation."""
     rows = [(row["update"], row["translator"], row["version"]) for row in story["rows"]]
     assert rows == [(1, "auto", 1), (2, "none", 2), (3, "none", 3), (2, "auto", 4), (3, "auto", 5)]
-    assert story["rows"][0]["old"] is None
-    assert all(0 <= row[part] <= 100 for row in story["rows"][1:] for part in ("old", "new", "all"))
+    first, _, without, _, translated = story["rows"]
+    assert first["old"] is None
+    gap: float = first["new"] - without["old"]
+    if gap > WIDE:
+        assert translated["old"] > without["old"]
     assert Path(story["plot"]).read_bytes().startswith(b"\x89PNG")
 
     versions = httpx.get(f"{story['url']}/v1/versions").json()
     assert (versions["active"], [v["parent"] for v in versions["data"]]) == (5, [4, 1, 2, 1, None])
-    assert len(httpx.get(f"{story['url']}/v1/classes").json()["data"]) == 10
-    [service] = _below(kept_demo.pid)
-    parts = children(service)
-    assert set(parts) == {"api", "worker"}
-
-    kept_demo.send_signal(signal.SIGINT)
-    assert kept_demo.wait(PATIENCE) == 0
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (service, *parts.values())))
+    assert len(httpx.get(f"{story['url']}/v1/classes").json()["data"]) == classes
+    return gap
 
 
 def _document(process: subprocess.Popen[str]) -> Any:
@@ -78,8 +91,13 @@ def _document(process: subprocess.Popen[str]) -> Any:
 
 
 def _below(pid: int) -> list[int]:
-    """Its own child; `zstci serve` names itself."""
-    return [child for name, child in children(pid).items() if name == "serve"]
+    """Its services and what they run."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [child for child, parent in parents.items() if parent == pid]
+    return found + [child for child, parent in parents.items() if parent in found]
 
 
 def test_doctor_sees_a_service_that_runs_and_bench_measures_it(sqlite_service: Service, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def within(seconds: float, condition: Any) -> None:
 
 def test_a_service_that_others_can_reach_does_not_start_without_a_key(sqlite_service: Service) -> None:
     for command in ("serve", "api"):
-        _, complaint = sqlite_service.run(command, "--host", "0.0.0.0", "--port", "0", code=2)
+        _, complaint = sqlite_service.run(command, "--host", "0.0.0.0", "--port", "0", code=3)
         assert "zstci keys create NAME --scope admin" in complaint
         assert "Traceback" not in complaint
     _, complaint = sqlite_service.run("api", code=2, ZSTCI_HOST="::", ZSTCI_ADMIN_KEY="too short")

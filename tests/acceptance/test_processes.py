@@ -108,7 +108,7 @@ def test_a_taken_port_ends_the_service_with_a_reason(sqlite_service: Service) ->
 def test_a_postgres_without_our_tables_is_refused_with_the_command(tmp_path: Path, postgres_url: str) -> None:
     service = Service(tmp_path / "home", postgres_url)
     for command in ("serve", "api", "worker"):
-        _, complaint = service.run(command, code=2)
+        _, complaint = service.run(command, code=3)
         assert "zstci migrate" in complaint
     out, _ = service.run("migrate")
     assert "postgresql" in out
@@ -136,7 +136,7 @@ def test_a_second_worker_of_the_same_name_is_refused_and_one_of_another_name_is_
     api, _ = service.serve("api"), service.worker()
     api.learn(archive([0, 1], count=4), **NET)
 
-    _, complaint = service.run("worker", code=2)
+    _, complaint = service.run("worker", code=3)
     assert "ZSTCI_WORKER_ID" in complaint
     service.worker(ZSTCI_WORKER_ID="worker-2")
     for digit in (2, 3):

@@ -1,7 +1,8 @@
-"""The README's Python and its first commands run as written."""
+"""The README's tour, its Python and its other commands run as written."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,10 +11,21 @@ from pathlib import Path
 import pytest
 
 from tests.pictures import picture, save_digits
-from tests.processes import COMMAND, Service, wait_until
+from tests.processes import COMMAND, PATIENCE, Api, Service, wait_until
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-ASKING, LEARNING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+ASKING, LEARNING, AWAITING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def section(title: str) -> str:
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def blocks(text: str) -> list[str]:
+    """What is indented by four, as it would be pasted."""
+    found = re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
+    return ["".join(line.removeprefix("    ") for line in block.splitlines(keepends=True)) for block in found]
 
 
 @pytest.fixture
@@ -23,6 +35,47 @@ def birds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "photo.jpg").write_bytes(picture(7, 5))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """As `make serve` leaves it: its .venv, and nothing else that the tour could lean on."""
+    (tmp_path / ".venv").symlink_to(COMMAND.parents[1])
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_tour_runs_as_written(clone: Path) -> None:
+    """Only the port is ours. Its own PATH, on top of a bare one, finds `zstci`."""
+    first, *others = blocks(section("Five minutes"))
+    assert first == "make serve\n"
+    service = Service(clone / "zstci-data", "")  # where it would be by itself
+    try:
+        _take_the_tour(service.serve(program=_recipe(clone, "serve")), "".join(others), clone)
+    finally:
+        service.end()
+
+
+def _take_the_tour(api: Api, script: str, clone: Path) -> None:
+    said = _shell(script, clone, api.port)
+    assert [line for line in said.splitlines() if line.startswith("version  ")] == ["version      1", "version      2"]
+    assert "tour/pictures/test/ring/20.png  (version 1" in said
+    assert re.search(r"^overall \d+\.\d % of 96 images, version 2$", said, re.MULTILINE)
+    assert "version 1 is active: 4 classes\nversion 2 is active: 8 classes\n" in said
+    assert "is now called hoop\nversion 3 is without class dots: 7 classes\n" in said
+    assert "key_created" in said.rpartition("outcome")[2]
+    [curl] = re.findall(r"`(curl [^`]+)`", section("Five minutes"))
+    wait_until(lambda: api.http.get("/v1/classes").status_code == 401)
+    assert '"unauthenticated"' in _shell(curl.replace("8000", str(api.port)), clone, api.port)
+
+
+def _recipe(clone: Path, target: str) -> list[str]:
+    """What the Makefile runs once everything is set up."""
+    [recipe] = re.findall(rf"^{target}:.*\n\t(.*) \$\(ARGS\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    command, *rest = recipe.replace("$(BIN)", f"{clone}/.venv/bin").split()
+    assert rest == [target], "the test starts the service with the recipe's own words"
+    return [command]
 
 
 @pytest.mark.usefixtures("birds")
@@ -36,32 +89,34 @@ def test_the_librarys_python_runs_as_written() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("birds")
-def test_the_clients_python_and_the_shell_commands_run_as_written(
-    sqlite_service: Service, capsys: pytest.CaptureFixture[str]
+@pytest.mark.timeout(900)
+def test_curl_and_the_clients_python_run_as_written(
+    sqlite_service: Service, birds: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = sqlite_service.serve()
     exec(compile(ASKING.replace("8000", str(api.port)), "README.md", "exec"), {})
     assert "publishing" in capsys.readouterr().out
-
-    tried = README.partition("## Try it")[2].partition("The same with")[0]
-    commands = [line.partition("#")[0].strip() for line in tried.splitlines() if line.startswith("    ")]
-    assert commands[:2] == ["make serve", "zstci add birds/"]
-    outputs = [_shell(command, api.port) for command in commands[2:]]
-
     wait_until(lambda: api.version() == 1)
-    assert '"version":1' in outputs[0]
-    assert "version   2" in outputs[1]
-    assert "version 1 is active" in outputs[3]
-    assert _shell(f"curl -N localhost:{api.port}/v1/updates/{api.get('/v1/updates')['data'][0]['id']}/events", 0)
+
+    awaiting = compile(AWAITING.replace("8000", str(api.port)), "README.md", "exec")
+    exec(awaiting, {})
+    assert capsys.readouterr().out.splitlines()[-1].startswith("done {")
+    exec(awaiting, {})
+    assert capsys.readouterr().out == "class_exists\n"
+
+    shutil.make_archive("birds", "zip", save_digits(birds / "others", [5], count=4))
+    post, stream = re.findall(r"`(curl [^`]+)`", section("From curl and Python"))
+    [update] = re.findall(r'"id":"([^"]+)"', _shell(post.replace("8000", str(api.port)), birds, api.port))
+    assert "event: done" in _shell(stream.replace("8000", str(api.port)).replace("ID", update), birds, api.port)
 
 
-def _shell(command: str, port: int) -> str:
-    """With our own `zstci`, and the port that the test has."""
-    environment = {"PATH": f"{COMMAND.parent}:/usr/bin:/bin", "ZSTCI_URL": f"http://127.0.0.1:{port}"}
-    shell = shutil.which("bash")
-    assert shell is not None
-    words = [shell, "-ec", command.replace("localhost:8000", f"localhost:{port}")]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+def _shell(script: str, folder: Path, port: int) -> str:
+    """As somebody's who has just opened a terminal."""
+    python = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+    environment = {"PATH": "/usr/bin:/bin", "ZSTCI_URL": f"http://127.0.0.1:{port}", **python}
+    bash = shutil.which("bash")
+    assert bash is not None
+    words = [bash, "-euo", "pipefail", "-c", script]
+    done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=PATIENCE * 5)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

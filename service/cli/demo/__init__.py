@@ -37,20 +37,30 @@ Home = Annotated[
     typer.Option(help="A new folder for the service and its images (default: a temporary one)", show_default=False),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the plots")]
+OnlyImages = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Only write its images to this new folder, to try the service by hand", show_default=False
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the service running until Ctrl-C.")]
 
 
 def demo(
-    data: Which = Data.digits,
+    data: Which = Data.both,
     translator: Translator = "auto",
     images: Count = 30,
     home: Home = None,
     out: Out = Path("."),
     keep: Keep = False,
+    only_images: OnlyImages = None,
     as_json: AsJson = False,
 ) -> None:
     """Watch what translation is for: a service of its own learns three times, with and without it. A minute or two."""
-    kinds = [kind for kind in Data if data in (kind, Data.both) and kind is not Data.both]
+    kinds: list[Data] = [kind for kind in Data if data in (kind, Data.both) and kind is not Data.both]
+    if only_images is not None:
+        _write_images(kinds, only_images, images, as_json)
+        return
     translators = _translators(translator)
     documents = []
     with _folder(home) as folder, ExitStack() as kept:
@@ -69,7 +79,22 @@ def demo(
         if keep:
             _stay([document["url"] for document in documents])
         elif not as_json:
-            say("to look around in what was learnt: zstci demo --keep")
+            say("their services have ended; zstci demo --keep leaves them running, to look at:")
+            _echo_pages("http://127.0.0.1:PORT")
+
+
+def _write_images(kinds: list[Data], folder: Path, images: int, as_json: bool) -> None:
+    from service.cli.demo.data import write_story
+
+    with _folder(folder) as root:
+        stories = [(kind.value, write_story(kind.value, root / kind.value, images)) for kind in kinds]
+    if as_json:
+        echo_json({"folders": [str(task.folder) for _, story in stories for task in story.tasks]})
+        return
+    for kind, story in stories:
+        for task in story.tasks:
+            say(f"{folder / kind / task.folder.name}  {', '.join(task.classes)}")
+        say(f"{folder / kind / 'test'}  other images of the same classes")
 
 
 def _tell(
@@ -86,6 +111,7 @@ def _tell(
     story = write_story(kind.value, folder / "images", images)
     with closing(StoryBar(count_steps(story, translators))) as bar:
         url = service.enter_context(own_service(folder / "home"))
+        say(f"{kind.value}: a service of its own runs at {url}/docs", err=True)
         with Client(url) as client:
             found = run(client, story, translators, bar)
     draw_plot(story, found, plot)
@@ -111,14 +137,18 @@ def _echo(document: dict[str, Any]) -> None:
 def _stay(urls: list[str]) -> None:
     for url in urls:
         say("the service runs on until Ctrl-C; look at:", err=True)
-        for path, what in _PAGES.items():
-            say(f"  {url}{path.ljust(14)} {what}", err=True)
+        _echo_pages(url, err=True)
         say(f"  ZSTCI_URL={url} zstci versions", err=True)
     try:
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
         return
+
+
+def _echo_pages(url: str, err: bool = False) -> None:
+    for path, what in _PAGES.items():
+        say(f"  {url}{path.ljust(14)} {what}", err=err)
 
 
 _PAGES = {

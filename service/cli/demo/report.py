@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from service.cli.demo.story import Measured
 from service.cli.output import say
-from service.cli.progress import details
-from service.client import Progress as UpdateProgress
+from service.cli.progress import bars_of, details
+from service.client import Progress
 
 __all__ = ["StoryBar", "echo_results"]
 
@@ -24,21 +22,13 @@ class StoryBar:
     """One line for the whole story and one for what is being done."""
 
     def __init__(self, steps: int) -> None:
-        console = Console(file=sys.stderr)
-        columns = (
-            TextColumn("{task.description:<44}", markup=False),
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}", markup=False),
-        )
-        self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._bars = bars_of(width=44)
         self._whole = self._bars.add_task("demo", total=steps, said="")
         self._now = self._bars.add_task("starting the service", total=1, said="")
         self._done = -1  # the first call begins the first step
         self._bars.start()
 
-    def __call__(self, what: str, progress: UpdateProgress | None) -> None:
+    def __call__(self, what: str, progress: Progress | None) -> None:
         if progress is None:
             self._done += 1
             self._bars.update(self._whole, completed=self._done)

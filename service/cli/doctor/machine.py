@@ -6,12 +6,16 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from service.cli.doctor.findings import REINSTALL, Finding
 
 __all__ = ["MACHINE"]
 
 _OLDEST = (3, 11)
+_DEVICES = Path("/dev")
+_NO_CUDA = "install a torch that is built with CUDA; in containers: --build-arg TORCH_INDEX=..."
+_NO_DRIVER = "see what nvidia-smi says, and that CUDA_VISIBLE_DEVICES does not hide it; the driver must fit this torch"
 
 
 def _python() -> Finding:
@@ -38,10 +42,16 @@ def _device() -> Finding:
     import torch
 
     cores = os.cpu_count() or 1
-    if not torch.cuda.is_available():
-        return Finding("device", "ok", f"CPU with {cores} cores")
-    device = torch.cuda.get_device_properties(0)
-    return Finding("device", "ok", f"{device.name}, {device.total_memory / 2**30:.0f} GiB, beside {cores} CPU cores")
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_properties(0)
+        memory = f"{device.total_memory / 2**30:.0f} GiB"
+        return Finding("device", "ok", f"{device.name}, {memory}, beside {cores} CPU cores")
+    if nodes := sorted(node.name for node in _DEVICES.glob("nvidia[0-9]*")):
+        detail = (
+            f"CPU with {cores} cores; there is a GPU ({', '.join(nodes)}) that torch {torch.__version__} cannot use"
+        )
+        return Finding("device", "warn", detail, _NO_CUDA if torch.version.cuda is None else _NO_DRIVER)
+    return Finding("device", "ok", f"CPU with {cores} cores")
 
 
 def _onnxruntime() -> Finding:

@@ -71,9 +71,12 @@ def _artifacts(settings: Settings) -> Finding:
         cure = "make it, or mount it, on every machine of the service"
         return Finding("artifacts", "bad", f"ZSTCI_ARTIFACTS_URL={url} is no folder here", cure)
     trouble = _within(_STORE_SECONDS, store.probe)
+    if isinstance(trouble, FileNotFoundError):
+        cure = "nothing to do where the keys may make a bucket; else make it, or correct ZSTCI_ARTIFACTS_URL"
+        return Finding("artifacts", "warn", f"{url}: no such bucket yet; the first upload makes it", cure)
     if trouble is not None:
-        cure = "check ZSTCI_ARTIFACTS_URL, AWS_ENDPOINT_URL and the keys; the bucket must exist and be writable"
-        return Finding("artifacts", "bad", f"{url}: {trouble}", cure)
+        cure = "check ZSTCI_ARTIFACTS_URL, AWS_ENDPOINT_URL and the keys, which must allow to write"
+        return Finding("artifacts", "bad", f"{url}: {_said(trouble)}", cure)
     return Finding("artifacts", "ok", f"{url} can be written, read and deleted from")
 
 
@@ -108,13 +111,55 @@ def _migrations(settings: Settings) -> Finding:
     try:
         require_current(database)
     except DatabaseBehind as error:
-        by_itself = database.is_sqlite and "newer program" not in str(error)
-        return Finding("migrations", "warn" if by_itself else "bad", str(error), "" if by_itself else "zstci migrate")
+        if "newer program" in str(error):
+            cure = "install that program, or set ZSTCI_DATABASE_URL (or ZSTCI_HOME) to another database"
+            return Finding("migrations", "bad", str(error), cure)
+        if database.is_sqlite:
+            return Finding("migrations", "warn", str(error), "nothing to do: the next start of the service does it")
+        return Finding("migrations", "bad", str(error), "zstci migrate")
     except DatabaseUnreachable:
         return Finding("migrations", "bad", "cannot be seen without the database", "mend the database first")
     finally:
         database.close()
     return Finding("migrations", "ok", f"at {head()}, which is what this program needs")
+
+
+def _keys(settings: Settings) -> Finding:
+    from service.errors import NoKeys
+    from service.loopback import is_loopback
+    from service.storage.database import database_url
+    from service.usecases.manage_keys import require_keys
+
+    if settings.insecure:
+        cure = "unset ZSTCI_INSECURE, unless something else keeps strangers out"
+        return Finding("keys", "warn", "ZSTCI_INSECURE: anybody who reaches the service may do anything", cure)
+    if is_loopback(settings.host):
+        return Finding(
+            "keys", "ok", f"none is needed as long as none was made: only this machine reaches {settings.host}"
+        )
+    if settings.admin_key:
+        return Finding("keys", "ok", "ZSTCI_ADMIN_KEY is set")
+    cure = "make one: zstci keys create NAME --scope admin; or set ZSTCI_ADMIN_KEY, or ZSTCI_HOST=127.0.0.1"
+    if _not_made_yet(database_url(settings)):
+        return Finding("keys", "bad", f"others can reach {settings.host}, and there is no key yet", cure)
+    try:
+        require_keys(settings)
+    except NoKeys:
+        return Finding("keys", "bad", f"others can reach {settings.host}, and there is no key yet", cure)
+    except ZstciError as error:
+        return Finding("keys", "bad", f"cannot be seen: {error}", "mend the database first")
+    return Finding("keys", "ok", f"others can reach {settings.host}, and need a key")
+
+
+def _processes(settings: Settings) -> Finding:
+    """That learn an update together. Without a GPU they share the threads, and any number can."""
+    import torch
+
+    wanted, gpus = settings.train_processes, torch.cuda.device_count()
+    if wanted > gpus > 0:
+        detail = f"{wanted} are to learn an update together, but there are {gpus} GPUs, and each needs one of its own"
+        return Finding("processes", "warn", detail, f"set ZSTCI_TRAIN_PROCESSES={gpus} or less")
+    return Finding("processes", "ok", f"{wanted} learn an update together" if wanted > 1 else "one learns an update")
 
 
 def _port(settings: Settings) -> Finding:
@@ -151,21 +196,25 @@ def _not_made_yet(url: str) -> bool:
     return parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_file()
 
 
-def _within(seconds: float, act: Callable[[], None]) -> str | None:
+def _within(seconds: float, act: Callable[[], None]) -> Exception | None:
     """What went wrong. Some stores try for minutes before they give up."""
-    trouble: list[str | None] = [f"no answer within {seconds:.0f} s"]
+    trouble: list[Exception | None] = [TimeoutError(f"no answer within {seconds:.0f} s")]
 
     def run() -> None:
         try:
             act()
             trouble[0] = None
         except Exception as error:
-            trouble[0] = " ".join(str(error).split()) or type(error).__name__
+            trouble[0] = error
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
     return trouble[0]
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 SERVICE: dict[str, Callable[[Settings], Finding]] = {
@@ -175,5 +224,7 @@ SERVICE: dict[str, Callable[[Settings], Finding]] = {
     "artifacts": _artifacts,
     "database": _database,
     "migrations": _migrations,
+    "keys": _keys,
+    "processes": _processes,
     "port": _port,
 }

@@ -2,14 +2,19 @@ import inspect
 import socket
 from functools import partial
 
+import httpx
 import pytest
 from starlette.responses import HTMLResponse
 
 from service.client import ApiError, AsyncClient, AsyncUpdate, Client, Update
+from service.client.calls import Request
+from service.client.patience import LONGEST_PAUSE
+from service.client.transport import Service
 from service.errors import (
     BadImage,
     Busy,
     EmptyImage,
+    NoClassesYet,
     NotAllowed,
     RateLimited,
     RejectedImages,
@@ -174,11 +179,56 @@ def test_a_busy_service_is_asked_again_when_it_says_so(client, server, status):
 
 
 def test_retry_after_may_be_a_date(client, server):
-    server.script["/readyz"] = [busy("Wed, 18 Nov 2020 03:00:00 GMT")]
-    assert client.ready().version == 2
+    server.script["/v1/classify"] = [busy("Wed, 18 Nov 2020 03:00:00 GMT")]
+    assert client.classify(b"image").version == 2
 
 
-@pytest.mark.parametrize("wait", [3600, "soon", "Wed, 18 Nov 2999 03:00:00 GMT"])
+def test_a_pause_as_long_as_a_full_queue_of_updates_asks_for_is_kept_to():
+    service = Service.at("http://127.0.0.1:8000", None, timeout=1, tries=5)
+    asked, sent = Request("POST", "/v1/updates"), httpx.Request("POST", f"{service.url}/v1/updates")
+    told = [httpx.Response(503, headers={"Retry-After": seconds}, request=sent) for seconds in ("60", "61")]
+    assert service.wait_after(asked, told[0], 1) == LONGEST_PAUSE
+    with pytest.raises(ApiError):
+        service.wait_after(asked, told[1], 1)
+
+
+def a_proxys(status: int) -> HTMLResponse:
+    return HTMLResponse("not now", status)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(partial(a_proxys, status) for status in (429, 503)),
+        partial(busy, "soon"),
+        partial(problem, 503, "busy", "too much at once"),
+        partial(problem, 429, "rate_limited", "too many"),
+    ],
+)
+def test_a_busy_service_that_does_not_say_for_how_long_is_asked_again(client, server, answer):
+    server.script["/v1/versions/1"] = [answer(), answer()]
+    assert client.version(1).number == 1
+    assert len(server.requests) == 3
+
+
+def test_what_does_not_pass_by_itself_is_not_waited_for(client, server):
+    server.script["/v1/classify"] = [problem(503, "no_classes_yet", "no classes yet")]
+    with pytest.raises(NoClassesYet):
+        client.classify(b"image")
+    server.script["/readyz"] = [busy(60)]
+    assert client.ready() is None
+    assert len(server.requests) == 2
+
+
+def test_what_must_not_be_done_twice_is_asked_again_only_when_the_service_says_so(client, server):
+    server.script["/v1/classes/a"] = [a_proxys(503)]
+    with pytest.raises(ApiError, match="not now"):
+        client.delete_class("a")
+    server.script["/v1/classes/a"] = [busy(0)]
+    assert client.delete_class("a").kind == "delete"
+
+
+@pytest.mark.parametrize("wait", [3600, "Wed, 18 Nov 2999 03:00:00 GMT"])
 def test_a_service_that_wants_a_long_pause_is_not_asked_again(client, server, wait):
     server.script["/v1/classify"] = [busy(wait)]
     with pytest.raises(ApiError, match="too much at once"):

@@ -1,3 +1,4 @@
+import time
 from contextlib import aclosing
 
 import anyio
@@ -5,7 +6,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from service.client import ApiError, AsyncClient, Progress, UpdateCancelled, UpdateFailed
-from service.errors import ServiceUnreachable
+from service.errors import Busy, ServiceUnreachable
 from tests.blocking import CLIENTS, connected
 from tests.contract_server import FAILED, SUCCEEDED, UPDATE, busy, problem, running, update_entry
 
@@ -68,8 +69,23 @@ def test_behind_the_last_event_of_an_update_that_has_ended_nothing_is_waited_for
 
 
 def test_a_service_that_restarts_meanwhile_is_waited_for(update, server):
-    server.script[EVENTS] = [busy(60), PlainTextResponse("bad gateway", 502), PlainTextResponse("a page")]
+    server.script[EVENTS] = [busy(0), PlainTextResponse("bad gateway", 502), PlainTextResponse("a page")]
     assert len(list(update.events())) == 7
+
+
+def test_events_keep_to_retry_after_even_where_it_is_longer_than_the_timeout(update, server):
+    server.script[EVENTS] = [busy(2)]
+    begun = time.monotonic()
+    assert len(list(update.events())) == 7
+    assert time.monotonic() - begun >= 2
+
+
+@pytest.mark.parametrize(("answers", "asked"), [([busy(0)] * 10, 5), ([busy(3600)], 1)])
+def test_events_of_a_service_that_stays_busy_are_given_up(update, server, answers, asked):
+    server.script[EVENTS] = list(answers)
+    with pytest.raises(Busy):
+        list(update.events())
+    assert len(server.asked(EVENTS)) == asked
 
 
 def test_a_service_that_stays_away_is_given_up(update, server):

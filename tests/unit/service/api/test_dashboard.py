@@ -11,20 +11,31 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.storage.tables import VersionRow
 from tests.pictures import picture
 
-DASHBOARD = json.loads((Path(__file__).parents[4] / "deploy" / "grafana" / "zstci.json").read_text())
+ROOT = Path(__file__).parents[4]
+README = (ROOT / "README.md").read_text()
+DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "zstci.json").read_text())
 PANELS = DASHBOARD["panels"]
 SHOWN = [panel for panel in PANELS if panel["type"] != "row"]
 
 
 @pytest.fixture
 def told(client, parts):
-    """Sample names and their labels, from a service that has answered and translated."""
+    """Sample names and their labels, from a service that has answered, refused and translated."""
     with parts.database.write() as session:
         row = session.get_one(VersionRow, 2)
         row.facts = {**row.facts, "translation": {"name": "linear", "residual": 0.5}}
     client.post("/v1/classify", content=picture(1)).raise_for_status()
+    assert client.get("/v1/classes", headers={"Host": "somebody.example"}).status_code == 403
     families = list(text_string_to_metric_families(client.get("/metrics").text))
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+
+
+def test_the_readme_lists_every_metric_with_its_labels(told):
+    rows = re.findall(r"^\| `(zstci_\w+)` \| (.*?) ?\| .+ \|$", README, re.MULTILINE)
+    listed = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    families = {re.sub(r"_(bucket|count|sum)$", "", name): labels for name, labels in told.items()}
+
+    assert listed == {name: labels - {"le"} for name, labels in families.items() if not name.endswith("_created")}
 
 
 def expressions():
@@ -43,7 +54,7 @@ def test_every_metric_of_the_dashboard_is_exported(told):
 
 def test_every_exported_metric_is_on_the_dashboard(told):
     def family(name: str) -> str:
-        return re.sub(r"_(bucket|count|sum|created)$", "", name)
+        return re.sub(r"_(bucket|count|sum|created|total)$", "", name)
 
     shown = {family(name) for each in expressions() for name in named(each)}
 

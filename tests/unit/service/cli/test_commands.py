@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 from starlette.responses import JSONResponse
@@ -67,11 +67,11 @@ def folder(tmp_path):
 
 def test_add_watches_the_update_and_says_what_came_of_it(zstci, folder):
     assert zstci("add", folder).splitlines() == [
-        "classes   2: zero, one",
-        "images    12",
-        "accuracy  87.5 % of 8 held-out images",
-        "seconds   12.5",
-        "version   2",
+        "new classes  2: zero, one",
+        "images       12",
+        "accuracy     87.5 % of 8 held-out images",
+        "seconds      12.5",
+        "version      2",
     ]
     assert json.loads(zstci("add", folder, "--json"))["version"] == 2
 
@@ -117,7 +117,22 @@ def test_a_dry_run_lists_the_classes(zstci, folder):
 def test_a_version_that_waits_to_be_activated_says_how(zstci, server, folder):
     options = update_entry()["options"] | {"activate": "manual"}
     server.update = update_entry(**SUCCEEDED, options=options)
-    assert zstci("add", folder).splitlines()[-1] == "version   2, not active: zstci versions activate 2"
+    assert zstci("add", folder).splitlines()[-1] == "version      2, not active: zstci versions activate 2"
+
+
+def test_what_may_hold_known_classes_is_not_called_new(zstci, server, folder):
+    options = update_entry()["options"] | {"on_existing_class": "merge"}
+    server.update = update_entry(**SUCCEEDED, options=options)
+    assert zstci("add", folder).splitlines()[0] == "classes   2: zero, one"
+
+
+def test_add_stays_until_the_new_version_answers(zstci, server, folder):
+    server.script["/readyz"] = [problem(503, "no_classes_yet", "none yet")] * 2
+    zstci("add", folder)
+    assert len(server.asked("/readyz")) == 3
+    server.active = 1  # somebody rolled back meanwhile
+    zstci("add", folder)
+    assert len(server.asked("/readyz")) == 3
 
 
 def test_classify_draws_the_scores(zstci, folder):
@@ -154,11 +169,25 @@ def test_versions_are_listed_and_activated(zstci, server):
 def test_updates_are_listed_shown_watched_and_cancelled(zstci, server):
     assert len(zstci("updates", "--limit", 3).splitlines()) == 1 + 3
     assert len(json.loads(zstci("updates", "--json"))["data"]) == 5
-    assert "accuracy  87.5 % of 8 held-out images" in zstci("updates", "show", UPDATE).splitlines()
+    assert "accuracy     87.5 % of 8 held-out images" in zstci("updates", "show", UPDATE).splitlines()
     assert json.loads(zstci("updates", "show", UPDATE, "--json"))["options"]["regularizer"] == "lwf"
-    assert zstci("updates", "watch", UPDATE).splitlines()[-1] == "version   2"
+    assert zstci("updates", "watch", UPDATE).splitlines()[-1] == "version      2"
     assert zstci("updates", "cancel", UPDATE) == f"update {UPDATE} is running, and ends within seconds\n"
     assert json.loads(zstci("updates", "cancel", UPDATE, "--json"))["cancel_requested"] is True
+
+
+def test_without_an_id_it_is_the_newest_update(zstci, refused, server):
+    server.script["/v1/updates"] = [JSONResponse({"data": [update_entry(id=UPDATE)], "next_cursor": None})]
+    assert json.loads(zstci("updates", "show", "--json"))["id"] == UPDATE
+    server.script["/v1/updates"] = [JSONResponse({"data": [], "next_cursor": None})]
+    assert refused("updates", "watch") == (2, ["zstci: there is no update yet; begin one with: zstci add DIR"])
+
+
+def test_a_class_is_known_by_its_name_too(zstci, refused, server):
+    assert zstci("classes", "rename", "one", "eins") == "class digit-1 is now called eins\n"
+    assert zstci("classes", "delete", "one") == "version 3 is without class one: 1 classes\n"
+    server.script["/v1/classes/nobody"] = [problem(404, "unknown_class", "the active version knows no such class")]
+    assert refused("classes", "delete", "nobody") == (2, ["zstci: the active version knows no such class"])
 
 
 def test_the_audit_log_is_listed(zstci):
@@ -223,7 +252,7 @@ def test_a_name_from_a_service_that_cannot_be_trusted_is_printed_literally(zstci
     server.script["/v1/classify"] = [JSONResponse({"data": [answer]})]
     assert "  [red]\\x1b[31mno\\nbird  █" in zstci("classify", __file__)
     server.script["/v1/classes"] = [problem(500, "internal_error", "bad \x1b]0;title\x07")]
-    assert refused("classes") == (2, ["zstci: bad \\x1b]0;title\\x07"])
+    assert refused("classes") == (1, ["zstci: bad \\x1b]0;title\\x07"])
 
 
 def test_the_key_of_the_environment_is_sent(zstci, server, monkeypatch):
@@ -252,6 +281,11 @@ def test_no_service_is_exit_code_3(refused):
         (["versions", "activate", "9"], "zstci: no version 9; there are 1 to 2"),
         (["classes", "--url", "nonsense"], "zstci: 'nonsense' is no address of a service; give one such as "),
         (["reproduce", "digits", "--regularizer", "lfw"], "zstci: unknown regularizer 'lfw'; choose one of: "),
+        (["classify", "nope.jpg"], "zstci: Invalid value for 'IMG...': file 'nope.jpg' does not exist; see: "),
+        (["add", "x", "--set", "foo"], "zstci: Invalid value for --set: 'foo' must look like train.epochs=5; see: "),
+        (["add"], "zstci: Missing argument 'DIR'; see: "),
+        (["clasify"], "zstci: No such command 'clasify'"),
+        (["classes", "--nonsense"], "zstci: No such option: --nonsense"),
     ],
 )
 def test_an_error_is_one_line_and_exit_code_2(refused, monkeypatch, tmp_path, arguments, said):
@@ -259,6 +293,34 @@ def test_an_error_is_one_line_and_exit_code_2(refused, monkeypatch, tmp_path, ar
     code, [line] = refused(*arguments)
     assert code == 2
     assert line.startswith(said)
+    code, lines = refused(*arguments, "--json")
+    document = json.loads("".join(lines))["error"]
+    assert (code, f"zstci: {document['detail']}", bool(document["code"])) == (2, line, True)
+
+
+@pytest.mark.parametrize("below", [".", "digit-1"])
+def test_a_folder_that_cannot_be_read_is_one_line(refused, folder, below):
+    (folder / below).chmod(0)
+    with _as_a_stranger():
+        code, [line] = refused("add", folder)
+    (folder / below).chmod(0o755)
+    assert (code, "cannot be read (Permission denied)" in line) == (2, True)
+
+
+@contextmanager
+def _as_a_stranger():
+    """Root may read everything, so it is somebody else for a moment."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+def test_a_group_without_a_command_shows_its_help_and_no_error(refused):
+    assert refused("keys") == (2, [])
 
 
 def test_every_rejected_image_is_listed(refused, server, folder):

@@ -1,6 +1,7 @@
 import json
 import os
 import socket
+import sqlite3
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -8,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
+from service.cli.doctor import machine as machine_checks
 from service.cli.doctor import service as service_checks
 from service.cli.ports import free_port
 from service.config import Settings
-from service.storage.database import Database
 from service.storage.migrate import downgrade
 from service.storage.prepare import migrate
 from tests.contract_server import running
@@ -29,6 +30,8 @@ CHECKS = [
     "artifacts",
     "database",
     "migrations",
+    "keys",
+    "processes",
     "port",
 ]
 
@@ -122,7 +125,48 @@ def test_an_sqlite_that_is_behind_is_only_a_warning_because_serve_mends_it(tmp_p
     downgrade(url, "base")
     code, found = findings()
     assert (code, found["migrations"]["state"]) == (0, "warn")
-    Database(url).close()
+    with sqlite3.connect(settings.home / "zstci.db") as database:
+        database.execute("CREATE TABLE IF NOT EXISTS alembic_version (version_num TEXT)")
+        database.execute("INSERT INTO alembic_version VALUES ('9999')")
+    database.close()
+    code, found = findings()
+    assert (code, bad(found)) == (1, ["migrations"])
+    assert found["migrations"]["cure"].startswith("install that program")
+
+
+def test_an_address_that_others_reach_needs_a_key_as_it_does_for_serve(monkeypatch):
+    def keys() -> tuple[int, str]:
+        code, found = findings()
+        return code, found["keys"]["state"]
+
+    assert keys() == (0, "ok")
+    monkeypatch.setenv("ZSTCI_HOST", "0.0.0.0")
+    assert keys() == (1, "bad")
+    assert "zstci keys create NAME --scope admin" in findings()[1]["keys"]["cure"]
+    assert not Settings().home.exists()
+    migrate(Settings())
+    assert keys() == (1, "bad")
+    made = CliRunner().invoke(app, ["keys", "create", "first", "--scope", "admin"])
+    assert (made.exit_code, keys()) == (0, (0, "ok"))
+    monkeypatch.setenv("ZSTCI_INSECURE", "true")
+    assert keys() == (0, "warn")
+
+
+def test_a_gpu_that_torch_cannot_use_is_a_warning(monkeypatch, tmp_path):
+    (tmp_path / "nvidia0").touch()
+    monkeypatch.setattr(machine_checks, "_DEVICES", tmp_path)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, found = findings()
+    assert (code, found["device"]["state"]) == (0, "warn")
+    assert "nvidia0" in found["device"]["detail"]
+    assert found["device"]["cure"]
+
+
+def test_more_processes_than_gpus_are_a_warning(monkeypatch):
+    monkeypatch.setenv("ZSTCI_TRAIN_PROCESSES", "4")
+    assert findings()[1]["processes"]["state"] == "ok"
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert findings()[1]["processes"]["cure"] == "set ZSTCI_TRAIN_PROCESSES=2 or less"
 
 
 def test_a_store_is_tried_by_writing_to_it(monkeypatch, tmp_path):
@@ -142,7 +186,9 @@ def test_a_bucket_is_tried_over_the_network(monkeypatch):
         monkeypatch.setenv("ZSTCI_ARTIFACTS_URL", f"s3://{BUCKET}/files")
         assert findings()[1]["artifacts"]["state"] == "ok"
         monkeypatch.setenv("ZSTCI_ARTIFACTS_URL", "s3://no-such-bucket/files")
-        assert bad(findings()[1]) == ["artifacts"]
+        code, found = findings()
+        assert (code, found["artifacts"]["state"]) == (0, "warn")
+        assert "the first upload makes it" in found["artifacts"]["detail"]
 
 
 def test_a_port_with_our_service_is_fine_and_with_another_program_bad(monkeypatch):
