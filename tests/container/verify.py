@@ -58,12 +58,12 @@ def main(image: str) -> None:
 def _alone(engine: Engine, report: Report) -> None:
     who = said(engine, Run("who", ["-c", _WHO], program=[PYTHON]))
     report.expect("who it is", " / ".join(who.splitlines()), _EXPECTED)
-    report.doctor(said(engine, Run("doctor", ["doctor"])))
     service = Run("serve", environment={"ZSTCI_PORT": str(free_port())})
     refused = ended(engine, service)
     advice = "and says how to make one" if "zstci keys create NAME --scope admin" in refused.stderr else refused.stderr
     report.expect("the default command without a key", f"exit code {refused.returncode}, {advice}", _REFUSED)
     key = said(engine, Run("key", _KEY))
+    report.doctor(said(engine, Run("doctor", ["doctor"])))
     with serving(engine, service) as http:
         report.found("the default command with a key", "healthy")
         report.expect("a query without the key", f"status {_ask(http).status_code}", "status 401")
@@ -99,7 +99,7 @@ def _together(engine: Engine, report: Report, which: str, store: dict[str, str])
     report.found(f"{which}: SIGTERM to each", "exit code 0")
 
 
-_REFUSED = "exit code 2, and says how to make one"
+_REFUSED = "exit code 3, and says how to make one"
 _EXPECTED = "user 10001 process 1 capabilities 0 / may write /tmp /data / shells none"
 
 
