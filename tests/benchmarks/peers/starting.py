@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from service.serving.bundle import ENGINE, INDEX, verify
+from service.serving.bundle import ENGINE, INDEX, NAMES, verify
 from tests.benchmarks.peers.servers import PEERS_PYTHON, ROOT, Handover, Server, messages
 from tests.processes import wait_until
 from zstci.manifest import read_serving_facts
@@ -33,7 +33,7 @@ def hand_over(bundle: Path, image: Path, folder: Path) -> Handover:
     if facts.metric is not None:
         np.save(folder / "metric.npy", facts.metric)
     known = {"size": facts.input.size, "resize": facts.input.resize, "gap": manifest.index.gap, "ids": facts.ids}
-    (folder / "facts.json").write_text(json.dumps(known | {"names": manifest.names}))
+    (folder / "facts.json").write_text(json.dumps(known | {"names": json.loads((bundle / NAMES).read_bytes())}))
     return Handover(bundle, folder, image, folder)
 
 
