@@ -132,6 +132,7 @@ async def _computed(operation: str, parts: Parts, live: LiveModel, images: list[
             REQUEST_SECONDS.labels(operation, stage).observe(after - before)
         return content
 
+    parts.pool.widen(live.engine.together)
     content = await asyncio.get_running_loop().run_in_executor(parts.pool, compute)
     BATCH_SIZE.observe(len(images))
     REQUEST_SECONDS.labels(operation, "all").observe(time.perf_counter() - begun)
