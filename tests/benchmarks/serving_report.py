@@ -79,7 +79,13 @@ def _cells(row: Found) -> tuple[str, ...]:
 
 def _threads(found: Found) -> str:
     lines = [
-        (kind, name, f"{row['computing']:.2f} ms", f"{row['event loop']:.2f} ms", f"{_sum(rows['raw engine']) / _sum(row):.3f}")
+        (
+            kind,
+            name,
+            f"{row['computing']:.2f} ms",
+            f"{row['event loop']:.2f} ms",
+            f"{_sum(rows['raw engine']) / _sum(row):.3f}",
+        )
         for kind, rows in found.items()
         for name, row in rows.items()
     ]

@@ -44,9 +44,7 @@ def best_of_peers(handover: Handover) -> Iterator[tuple[Server, dict[str, float]
         rates = {}
         for number, settings in enumerate(configurations):
             server = _start(name, number, settings, handover)
-            rates[number] = median(
-                server.measure("raw", _TRIAL_CLIENTS, _TRIAL_SECONDS).rate for _ in range(_TRIALS)
-            )
+            rates[number] = median(server.measure("raw", _TRIAL_CLIENTS, _TRIAL_SECONDS).rate for _ in range(_TRIALS))
             server.end()
         best = max(rates, key=rates.__getitem__)
         trials = {_describe(configurations[number]): round(rate, 1) for number, rate in rates.items()}

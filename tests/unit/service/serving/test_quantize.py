@@ -11,14 +11,17 @@ from service.serving.decode import decode_all
 from service.serving.engine import OnnxEngine
 from service.serving.live import LiveModel
 from tests.pictures import picture
-from tests.unit.service.serving.learnt import NAMES, learnt
+from tests.unit.service.serving.learnt import NAMES, learnt, live_of
 
 
 @pytest.fixture(scope="module")
 def pictures():
-    """Of classes that it knows, which are easily told apart."""
+    """Those of sixty that are by far nearer to one class than to the next."""
+    live = live_of(learnt("whitened"), 1)
     contents = [picture(digit, number) for digit in range(3) for number in range(20)]
-    return decode_all(contents, learnt("whitened").config.net.input, 1000)
+    pixels = decode_all(contents, live.input, 1000)
+    distances, _ = live.index.search(live.embed(pixels), 2)
+    return pixels[np.argsort(distances[:, 0] / distances[:, 1])[:20]]
 
 
 @pytest.fixture(scope="module")
