@@ -20,7 +20,7 @@ def cores() -> int:
 
 class Pool(ThreadPoolExecutor):
     def widen(self, threads: int) -> None:
-        """Where a GPU computes, a thread only waits in company; with one for each core no batch would be larger. Threads
+        """Where a GPU computes, a thread only waits in company; with one for each core no batch would be larger. They
         start when they are needed, so that more are allowed is all there is to do."""
         self._max_workers = max(self._max_workers, threads)
 
