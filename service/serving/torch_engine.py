@@ -33,9 +33,8 @@ class TorchEngine:
     @torch.inference_mode()
     def _together(self, pixels: Pixels) -> Vectors:
         images = torch.from_numpy(pixels).split(_AT_ONCE[self._device.type])
-        placed = (
-            part.to(self._device, memory_format=torch.channels_last) for part in images
-        )  # as the GPU's units read
+        # Channels last is how the units of a GPU read.
+        placed = (part.to(self._device, memory_format=torch.channels_last) for part in images)
         parts = [self._net(part).float().cpu() for part in placed]
         return self._memory.common(torch.cat(parts)).numpy()
 

@@ -107,7 +107,7 @@ class VersionStore:
         if 0 < len(ids) <= _FEW:
             wanted = wanted.where(ClassRow.id.in_([printable(class_id) for class_id in ids]))
         with self._database.read() as session:
-            return {class_id: name for class_id, name in session.execute(wanted)}
+            return {row.id: row.name for row in session.execute(wanted)}
 
     def rename(self, class_id: str, name: str) -> None:
         with self._database.write() as session:

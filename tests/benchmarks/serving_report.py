@@ -92,9 +92,9 @@ def _threads(found: Found) -> str:
     head = ("body", "", "threads that compute", "event loop", "efficiency")
     return (
         "## Where the CPU time of a request goes\n\nEight clients, CPU time of each request. `bare uvicorn` is the "
-        "engine behind a uvicorn that reads the body and does nothing else: no routing, keys, limits or forms. What ours "
-        "takes beyond it is ours; what it takes beyond the raw engine is the price of HTTP from Python: the sockets, and "
-        "threads that lose caches and the interpreter to the event loop.\n\n"
+        "engine behind a uvicorn that reads the body and does nothing else: no routing, keys, limits or forms. What "
+        "ours takes beyond it is ours; what it takes beyond the raw engine is the price of HTTP from Python: the "
+        "sockets, and threads that lose caches and the interpreter to the event loop.\n\n"
         f"{_table(head, lines)}\n"
     )
 
