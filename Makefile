@@ -6,7 +6,7 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 # Passed through to the command behind the target: make test ARGS='-k translators'
 ARGS ?=
 DATASET ?= digits
-PART ?= learning growth serving
+PART ?= learning growth serving updates
 # Test processes. Each gets one torch thread: two threads in each of two processes fight for the same two cores.
 WORKERS ?= 2
 MINUTES ?= 10
@@ -47,7 +47,7 @@ check: $(READY) ## Run ruff, mypy and the import rules
 faults: $(READY) ## Kill, stop, starve and poison the service, and write what came of it to tests/faults/results.md
 	FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/faults $(ARGS)
 
-bench: $(READY) $(PEERS)/.ready ## Measure learning, growth and serving beside its peers (an hour; PART=serving for one)
+bench: $(READY) $(PEERS)/.ready ## Measure learning, growth and serving beside its peers (45 minutes; PART=serving for one)
 	for part in $(PART); do $(BIN)/python -m tests.benchmarks.$$part $(ARGS) || exit 1; done
 	$(BIN)/python -m tests.benchmarks.readme_section
 

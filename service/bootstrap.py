@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from service.config import Settings
 from service.serving.live import ModelSlot
-from service.serving.pool import Gate, make_pool
+from service.serving.pool import Gate, Pool, make_pool
 from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.audit import AuditStore
 from service.storage.database import Database, database_url
@@ -49,7 +48,7 @@ class Parts:
     keyring: Keyring
     key_manager: KeyManager
     rates: Rates
-    pool: ThreadPoolExecutor
+    pool: Pool
     gate: Gate
     uploads: Gate
     stopping: threading.Event  # set when the process was asked to end: streams must not hold it up

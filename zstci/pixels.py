@@ -15,12 +15,15 @@ _LONGEST = 16  # sides: 1 x 60,000 pixels resized to a height of 256 would be 15
 
 
 def upright_rgb(image: Image.Image) -> Image.Image:
-    upright = ImageOps.exif_transpose(image)
+    """Decoded. Usually it is the image itself: a copy of a photograph costs as much as its search."""
+    image.load()
+    ImageOps.exif_transpose(image, in_place=True)
+    upright = image
     if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
         upright = _eight_bits(upright)
     if upright.mode == "P":
         upright = upright.convert("RGBA")  # the only way that Pillow takes any kind of transparent palette
-    return upright.convert("RGB")
+    return upright if upright.mode == "RGB" else upright.convert("RGB")
 
 
 def upright_size(image: Image.Image) -> tuple[int, int]:

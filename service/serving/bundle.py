@@ -22,10 +22,13 @@ from zstci.errors import InvalidConfig
 if TYPE_CHECKING:
     from zstci import Snapshot
 
-__all__ = ["ENGINE", "FORMAT", "INDEX", "VERSION", "Manifest", "Written", "verify", "write"]
+__all__ = ["ENGINE", "FORMAT", "INDEX", "NAMES", "VERSION", "Manifest", "Written", "verify", "write"]
 
 FORMAT = 1
 ENGINE, INDEX, VERSION = "engine.onnx", "index.faiss", "version.json"
+# Class id -> name when the version was made, for who finds the folder without its database, which knows of renames. Not
+# for servers: to parse a million names keeps every query of the process waiting for a second.
+NAMES = "names.json"
 _CURE = "restore the folder from a copy, or activate another version"
 
 
@@ -41,7 +44,6 @@ class Written:
 @dataclass(frozen=True)
 class Manifest:
     engine: EngineName
-    names: dict[str, str]  # class id -> name when the version was made; the database knows of renames
     sha256: str
     index: IndexFacts | None  # None in versions from before it was recorded, which are all searched exactly
 
@@ -86,7 +88,7 @@ def verify(folder: Path, sha256: str | None = None) -> Manifest:
     for name, facts in content["files"].items():
         _check_file(folder / name, facts, name in present)
     index = IndexFacts(**content["index"]) if "index" in content else None
-    return Manifest(content["engine"], content["names"], content["sha256"], index)
+    return Manifest(content["engine"], content["sha256"], index)
 
 
 def _fill(
@@ -102,11 +104,12 @@ def _fill(
     index, agreement = found.facts, None
     if eight_bits_for is not None and engine == "onnx":
         engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found)
+    names = {name: class_names.get(name, name) for name in snapshot.prototypes.ids}
+    (folder / NAMES).write_text(json.dumps(names), encoding="utf-8")
     content: dict[str, Any] = {
         "format": FORMAT,
         "engine": engine,
         "index": asdict(index),
-        "names": {name: class_names.get(name, name) for name in snapshot.prototypes.ids},
         "files": {path.name: _facts(path) for path in sorted(folder.iterdir())},
     }
     content["sha256"] = _digest(content)

@@ -22,12 +22,16 @@ AT_ONCE = 8  # images; on a CPU more of them cost memory and gain nothing
 
 
 class Engine(Protocol):
+    together: int  # images that are worth waiting for, each with a thread of its own
+
     def embed(self, pixels: Pixels) -> Vectors:
         """Vectors in the common space. From any thread."""
 
 
 class OnnxEngine:
     """One session for all threads. Each call computes on the thread that makes it, and no thread spins for work."""
+
+    together = 1
 
     def __init__(self, path: Path) -> None:
         options = onnxruntime.SessionOptions()

@@ -14,9 +14,9 @@ import numpy as np
 
 from service.serving.engine import Pixels, Vectors
 
-__all__ = ["MicroBatches"]
+__all__ = ["IMAGES", "MicroBatches"]
 
-_IMAGES = 32
+IMAGES = 32
 _SECONDS = 0.003
 
 
@@ -31,7 +31,7 @@ class _Query:
 class MicroBatches:
     """Up to 32 images, or what came within 3 ms of the *first* one that waits: nobody waits longer for company."""
 
-    def __init__(self, images: int = _IMAGES, seconds: float = _SECONDS) -> None:
+    def __init__(self, images: int = IMAGES, seconds: float = _SECONDS) -> None:
         waiting: queue.SimpleQueue[_Query | None] = queue.SimpleQueue()
         self._waiting = waiting
         # The thread knows the queue alone, so that it ends, and lets go of its net, when its version is dropped.

@@ -39,11 +39,15 @@ class _Images(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantize(path: Path, pixels: Pixels, index: PrototypeIndex) -> float:
-    """Replace the file by one in 8 bits, if that agrees on these images; the share of them that it does agree on."""
+    """Replace the file by one in 8 bits, if that agrees on these images; the share of them that it does agree on. Of
+    more than one, those that calibrate it are not asked."""
+    calibrating = np.zeros(len(pixels), dtype=bool)
+    calibrating[:: max(2, len(pixels) // _CALIBRATED_WITH)] = True
+    asked = pixels[~calibrating] if len(pixels) > 1 else pixels
     with tempfile.TemporaryDirectory() as folder:
         smaller = Path(folder) / "engine.onnx"
-        _write(path, smaller, pixels[:: max(1, len(pixels) // _CALIBRATED_WITH)][:_CALIBRATED_WITH])
-        agreement = float((_nearest(path, pixels, index) == _nearest(smaller, pixels, index)).mean())
+        _write(path, smaller, pixels[calibrating][:_CALIBRATED_WITH])
+        agreement = float((_nearest(path, asked, index) == _nearest(smaller, asked, index)).mean())
         kept = agreement >= LEAST_AGREEMENT
         if kept:
             path.write_bytes(smaller.read_bytes())

@@ -44,8 +44,6 @@ class Follower:
             self.database_problem = None
             if active.version is None or active.version == self._slot.version or self._waits(active.version):
                 return False
-            self._names_revision = None  # a new version may bring new classes
-            self._refresh_names(active.names_revision)
             return self._follow(active.version)
 
     def activate(self, number: int, expected: int | None = None) -> Version:
@@ -53,7 +51,6 @@ class Follower:
         with self._lock:
             live = self._load(number)
             version = self._versions.activate(number, expected)
-            self._names_revision = None
             self._refresh_names(self._versions.active().names_revision)
             self._swap(live)
         return version
@@ -98,6 +95,7 @@ class Follower:
         version = self._versions.get(number)
         self._slot.make_room()
         live = LiveModel.load(self._artifacts.local(version.bundle), number, version.sha256)
+        self._learn_names(live)
         self.load_seconds = time.monotonic() - started
         return live
 
@@ -105,6 +103,11 @@ class Follower:
         if revision != self._names_revision:
             self._slot.names = self._versions.names()
             self._names_revision = revision
+
+    def _learn_names(self, live: LiveModel) -> None:
+        """Of the classes that are new. To read all names anew takes seconds of a million, and slows every query."""
+        if new := set(live.ids) - self._slot.names.keys():
+            self._slot.names = self._slot.names | self._versions.names(new)
 
     def _waits(self, number: int) -> bool:
         return self._failed is not None and self._failed[0] == number and time.monotonic() < self._failed[1]

@@ -22,7 +22,7 @@ from tests.processes import Api, Service
 __all__ = ["measure_swap"]
 
 _CLIENTS = 2
-_CALM_SECONDS = 10.0  # before, between and after
+_CALM_SECONDS = 6.0  # before, between and after
 _PATIENCE = 600.0
 
 

@@ -24,7 +24,7 @@ from tests.benchmarks.translating import fitting, sdc, translator_steps
 from tests.benchmarks.triplets import triplets
 
 RESULTS = Path(__file__).parent / "results"
-_ROUNDS, _QUICK_ROUNDS = 9, 5
+_ROUNDS, _QUICK_ROUNDS = 5, 3
 _BAR = "{desc:<14}{percentage:3.0f}%|{bar:40}| {elapsed}"  # contests differ too much for an honest ETA
 
 # Built one after another, so that no contest's tensors stay in the way of the next.

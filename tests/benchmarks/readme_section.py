@@ -6,9 +6,12 @@ python -m tests.benchmarks.readme_section
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.targets import targets
+from tests.benchmarks.updates import as_table
 
 __all__ = ["BEGIN", "END", "section", "write_section"]
 
@@ -27,19 +30,30 @@ def write_section(readme: Path = ROOT / "README.md", results: Path = RESULTS) ->
 
 
 def section(results: Path = RESULTS) -> str:
-    writers: dict[str, Callable[[Found], str]] = {"serving": _serving, "growth": _growth, "learning": _learning}
-    parts = []
-    for name, write in writers.items():
-        path = results / f"{name}.json"
-        if path.is_file():
-            parts.append(write(json.loads(path.read_text(encoding="utf-8"))))
-    return "\n".join(parts)
+    writers: dict[str, Callable[[Found], str]] = {
+        "serving": _serving,
+        "growth": _growth,
+        "updates": _updates,
+        "learning": _learning,
+    }
+    paths = {name: results / f"{name}.json" for name in writers}
+    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+    return "\n".join([_targets(found), *(write(found[name]) for name, write in writers.items() if name in found)])
+
+
+def _targets(found: Mapping[str, Found]) -> str:
+    all_of_them = targets(found)
+    missed = "".join(f"- {target}\n" for target in all_of_them if not target.met)
+    text = f"**Targets**: {sum(target.met for target in all_of_them)} of {len(all_of_them)} reached"
+    return text + (f"; missed:\n\n{missed}" if missed else ".\n")
 
 
 def _serving(content: Found) -> str:
     text = ""
     if "throughput" in content:
         text += _beside_others(content["throughput"]["found"]["rows"])
+    if "threads" in content:
+        text += _profile(content["threads"]["found"])
     if "update" in content:
         facts = content["update"]["found"]["medians"]
         text += (
@@ -52,6 +66,20 @@ def _serving(content: Found) -> str:
         found = content["startup"]["found"]
         text += f"**Start-up**: {found['wall']:.1f} s from `zstci api` to ready with a version at hand.\n"
     return text
+
+
+def _profile(found: Found) -> str:
+    lines = [
+        f"| {kind}, {name} | {row['computing']:.1f} ms | {row['event loop']:.2f} ms |"
+        for kind, rows in found.items()
+        for name, row in rows.items()
+    ]
+    return (
+        "**Where the CPU time of a request goes**, eight clients; `bare uvicorn` reads the body and calls the engine, "
+        "and does nothing else:\n\n"
+        + "\n".join(["| | threads that compute | event loop |", "|---|---|---|", *lines])
+        + "\n\n"
+    )
 
 
 def _beside_others(rows: Found) -> str:
@@ -85,7 +113,14 @@ def _growth(content: Found) -> str:
         ratio = row["search_cpu"] / rows["1000"]["search_cpu"]
         text += (
             f"a search among {int(most):,} classes costs {ratio:.1f} times one among 1,000, with recall@1 "
-            f"{row['fresh_recall_at_1']:.3f}"
+            f"{row['fresh_recall_at_1']:.3f} and recall@10 {row['fresh_recall_at_10']:.3f}"
+        )
+    if "updates" in content:
+        stored = content["updates"]["found"]["stored"]
+        least, most = min(stored, key=int), max(stored, key=int)
+        text += (
+            f"; an update without training takes {stored[least]['wall']:.1f} s with {int(least):,} classes stored and "
+            f"{stored[most]['wall']:.1f} s with {int(most):,}"
         )
     if "swap" in content:
         runs = content["swap"]["found"]
@@ -100,6 +135,15 @@ def _growth(content: Found) -> str:
             f"{swap['after']['rss_mib']} after"
         )
     return text + ".\n\n![Growth](tests/benchmarks/results/growth.png)\n"
+
+
+def _updates(content: Found) -> str:
+    count = content["species"]
+    return (
+        f"**{count} species, then {count} more**, through the running service; percent right, milliseconds of a query "
+        "without and during the update ([figures](tests/benchmarks/results/updates.json)):\n\n"
+        + as_table(content["rows"], count)
+    )
 
 
 def _learning(content: Found) -> str:

@@ -1,6 +1,6 @@
 """The service under load: beside its peers, during an update, across a swap, and from its start until it is ready.
 
-    python -m tests.benchmarks.serving [--rounds 5] [--seconds 3] [--only throughput threads update startup]
+    python -m tests.benchmarks.serving [--rounds 5] [--seconds 5] [--only throughput threads update startup]
 
 The net is the default backbone, the photo one that scikit-learn brings, the classes are made up. The peers need
 `.venv-peers`, which `make bench` sets up. What was measured before stays in the report.
@@ -92,7 +92,7 @@ def _photo(folder: Path) -> Path:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="laps that medians are taken of (default 5)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of one lap (default 3)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of one lap (default 5)")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), help="some parts, not all")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for serving.json, .md and .png")
     return parser.parse_args()

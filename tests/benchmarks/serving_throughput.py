@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from service.serving.pool import cores
 from tests.benchmarks.load import Window, percentile
 from tests.benchmarks.peers.servers import KINDS, RawEngine, Server, start_ours
 from tests.benchmarks.peers.starting import best_of_peers, hand_over
@@ -16,6 +17,7 @@ from tests.processes import Service
 __all__ = ["CLIENTS", "measure_throughput"]
 
 CLIENTS = (1, 8, 32)
+_ALONE_SECONDS = 2.0  # of a lap of one client, for which there is no target
 _SAME = 1e-3  # distances of two programs that compute the same
 
 
@@ -64,7 +66,7 @@ def _race(
     laps: dict[str, list[dict[str, float]]] = {"raw engine": [], **{server.name: [] for server in servers}}
     order: list[Server | RawEngine] = [engine, *servers]
     for number in range(options.rounds + 1):
-        seconds = options.seconds if number else 0.5
+        seconds = (min(options.seconds, _ALONE_SECONDS) if clients == 1 else options.seconds) if number else 0.5
         for one in order:
             name, lap = _lap(one, kind, clients, seconds)
             if number:
@@ -77,7 +79,7 @@ def _race(
 
 def _lap(one: Server | RawEngine, kind: str, clients: int, seconds: float) -> tuple[str, dict[str, float]]:
     if isinstance(one, RawEngine):
-        rate, cpu = one.measure(min(clients, 2), seconds)
+        rate, cpu = one.measure(min(clients, cores()), seconds)
         return "raw engine", {"rate": rate, "cpu": cpu, "failed": 0}
     return one.name, _figures(one.measure(kind, clients, seconds))
 

@@ -18,9 +18,9 @@ from tests.processes import Api, Service, wait_until
 __all__ = ["measure_update"]
 
 _CLIENTS = 8
-_CALM_SECONDS = 8.0
+_CALM_SECONDS = 5.0
 _AROUND = 2.0  # seconds before and after the first answer of a new version: its loading, and the end of the old one
-_IMAGES = 60  # of each of four new classes
+_IMAGES = 24  # of each of four new classes
 
 
 def measure_update(

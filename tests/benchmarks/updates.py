@@ -1,6 +1,8 @@
 """Ten species, then ten more, through the running service: accuracy, seconds, and what queries feel of it.
 
-    python -m tests.benchmarks.updates --data DIR        # DIR/train/<species>/ and DIR/test/<species>/
+    python -m tests.benchmarks.updates [--data DIR]      # DIR/train/<species>/ and DIR/test/<species>/
+
+Without --data it is `cub-mini` in ZSTCI_DATA; where there is neither, nothing is measured.
 
 For each strategy a service of its own: `zstci serve` with nothing but a home and a port. One client asks without a
 pause, before and during the second update, so idle and busy latency come from the same process, minutes apart at most.
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import threading
@@ -71,12 +74,15 @@ class Queries:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZSTCI_DATA", "")) / "cub-mini")
     parser.add_argument("--species", type=int, default=10, help="in each of the two updates")
     chosen = parser.parse_args()
+    if not (chosen.data / "train").is_dir():
+        print(f"updates: skipped, because there is no {chosen.data / 'train'}; name the photos' folder with ZSTCI_DATA")
+        return
     rows = {name: measure(chosen.data, chosen.species, options) for name, options in STRATEGIES.items()}
     RESULTS.mkdir(exist_ok=True)
-    facts = {"machine": machine(), "species": chosen.species, "rows": rows}
+    facts = {"machine": machine() | {"date": time.strftime("%Y-%m-%d %H:%M")}, "species": chosen.species, "rows": rows}
     (RESULTS / "updates.json").write_text(json.dumps(facts, indent=1) + "\n")
     table = as_table(rows, chosen.species)
     (RESULTS / "updates.md").write_text(table)
@@ -105,10 +111,10 @@ def _measure(
     photo = _images(data / "test" / old[0])[0].read_bytes()
     with Queries(f"http://127.0.0.1:{api.port}", photo) as idle:
         time.sleep(5)
-    update = client.add({name: _images(data / "train" / name) for name in new}, **options)
+    # From before the upload is sent until the new version answers: checking what was sent is part of an update.
     with Queries(f"http://127.0.0.1:{api.port}", photo) as busy:
-        second = update.wait()
-    wait_until(lambda: api.version() == second.version)
+        second = client.add({name: _images(data / "train" / name) for name in new}, **options).wait()
+        wait_until(lambda: api.version() == second.version)
     return {
         "first_seconds": first.metrics["seconds"],
         "second_seconds": second.metrics["seconds"],

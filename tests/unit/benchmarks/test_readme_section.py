@@ -9,7 +9,7 @@ def test_the_readme_says_what_the_results_say():
 
 def test_only_its_own_place_is_written(tmp_path):
     page = tmp_path / "README.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    page.write_text(f"before\n{BEGIN}\nof before\n{END}\nafter\n")
     write_section(page)
     once = page.read_text()
     write_section(page)
@@ -17,5 +17,5 @@ def test_only_its_own_place_is_written(tmp_path):
     assert once == page.read_text()
     assert once.startswith("before\n")
     assert once.endswith("\nafter\n")
-    assert "old" not in once
+    assert "of before" not in once
     assert "recall@1" in once

@@ -19,7 +19,7 @@ from zstci.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[4]
 
-FILES = ("engine.onnx", "index.faiss", "serving.safetensors", "snapshot.json", "training.safetensors")
+FILES = ("engine.onnx", "index.faiss", "names.json", "serving.safetensors", "snapshot.json", "training.safetensors")
 
 
 @pytest.fixture
@@ -38,7 +38,8 @@ def test_a_bundle_holds_engine_index_snapshot_and_the_digest_of_each(tmp_path):
     assert written.engine == "onnx"
     manifest = bundle.verify(folder, written.sha256)
     assert (manifest.engine, manifest.sha256) == ("onnx", written.sha256)
-    assert manifest.names == {"digit-0": "the 0", "digit-1": "the 1", "digit-2": "the 2"}
+    stored = json.loads((folder / bundle.NAMES).read_bytes())
+    assert stored == {"digit-0": "the 0", "digit-1": "the 1", "digit-2": "the 2"}
 
 
 def test_the_next_update_finds_all_of_its_parent_in_a_bundle(folder):

@@ -132,3 +132,14 @@ def test_a_file_that_is_no_onnx_is_refused(tmp_path):
         CorruptBundle, match=r"engine.onnx cannot be opened by ONNX Runtime .* activate another version"
     ):
         OnnxEngine(tmp_path / "engine.onnx")
+
+
+def test_torch_in_batches_answers_everybody_with_their_own_vectors():
+    """As on a GPU, computed here."""
+    alone, batched = TorchEngine(learnt("zstci")), TorchEngine(learnt("zstci"), in_batches=True)
+    images = noise(12)
+    with ThreadPoolExecutor(batched.together) as pool:
+        found = list(pool.map(batched.embed, np.split(images, 6)))
+
+    assert (alone.together, batched.together) == (1, 32)
+    assert np.allclose(np.concatenate(found), alone.embed(images), atol=1e-5)

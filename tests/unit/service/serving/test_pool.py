@@ -1,3 +1,5 @@
+import threading
+
 import faiss
 import pytest
 from threadpoolctl import threadpool_info
@@ -17,6 +19,16 @@ def test_every_thread_computes_on_one_core():
 def test_0_threads_means_one_for_each_core():
     with make_pool(0) as pool:
         assert pool._max_workers == cores() >= 1
+
+
+def test_a_pool_that_is_widened_runs_as_many_at_once_and_is_never_narrowed():
+    with make_pool(1) as pool:
+        pool.widen(3)
+        pool.widen(1)
+        together = threading.Barrier(3)
+        waiting = [pool.submit(together.wait, 60) for _ in range(3)]
+
+        assert sorted(one.result() for one in waiting) == [0, 1, 2]
 
 
 def test_a_gate_refuses_above_its_limit_and_lets_go():

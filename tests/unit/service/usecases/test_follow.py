@@ -57,6 +57,19 @@ def test_new_names_are_shown_without_a_new_version(bench, follower, slot):
     assert slot.name_of(slot.current.ids[0]) == "nought"
 
 
+def test_a_new_version_brings_the_names_of_its_new_classes_and_those_that_are_known_are_not_read_again(
+    bench, follower, slot
+):
+    follower.refresh()
+    known = slot.current.ids[0]
+    slot.names = slot.names | {known: "as it was read before"}
+    bench.learn([3])
+
+    assert follower.refresh()
+    assert slot.name_of(known) == "as it was read before"
+    assert slot.name_of(slot.current.ids[-1]) == "digit-3"
+
+
 def test_a_damaged_version_leaves_the_old_one_answering_and_says_so(bench, follower, slot):
     follower.activate(1)
     damage(bench, 2)
