@@ -16,10 +16,10 @@ class Report:
         self._about, self._rows, self._doctor = about, list[str](), ""
         self._since = time.monotonic()
 
-    def expect(self, what: str, found: str, wanted: str) -> None:
+    def expect(self, what: str, found: object, wanted: object) -> None:
         if found != wanted:
             raise SystemExit(f"{what}: found {found}, wanted {wanted}")
-        self.found(what, found)
+        self.found(what, str(found))
 
     def found(self, what: str, found: str) -> None:
         took, self._since = time.monotonic() - self._since, time.monotonic()
@@ -34,7 +34,7 @@ class Report:
         parts = [
             "# The container image, tried out",
             f"Written by `make image-check`: {self._about}, {os.cpu_count()} cores. Every container has a read-only "
-            "root, a user of its own, no capabilities and no shell; those of the compose file also its memory limits.",
+            "root, a user of its own, no capabilities and no shell.",
             "\n".join(["| What | Found | Seconds |", "|---|---|---|", *self._rows]),
             "`zstci doctor` in it:",
             f"```\n{self._doctor}\n```",
