@@ -27,6 +27,8 @@ from service.usecases.submit_update import Submitter
 
 __all__ = ["Parts", "assemble", "storage"]
 
+_STREAM_THREADS = 2  # of all streams: each asks a few short questions a second
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -52,11 +54,16 @@ class Parts:
     pool: ThreadPoolExecutor
     gate: Gate
     uploads: Gate
+    upload_pool: ThreadPoolExecutor
+    streams: Gate
+    stream_pool: ThreadPoolExecutor
     stopping: threading.Event  # set when the process was asked to end: streams must not hold it up
 
     def close(self) -> None:
+        self.follower.close()
         self.keyring.close()
-        self.pool.shutdown()
+        for pool in (self.pool, self.upload_pool, self.stream_pool):
+            pool.shutdown()
         self.jobs.close()
         self.database.close()
 
@@ -87,6 +94,9 @@ def assemble(settings: Settings) -> Parts:
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
         Gate(settings.max_uploads, "uploads"),
+        ThreadPoolExecutor(settings.max_uploads, thread_name_prefix="upload"),
+        Gate(settings.max_streams, "streams of events"),
+        ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="events"),
         threading.Event(),
     )
 

@@ -63,6 +63,9 @@ class Settings(BaseSettings):
         default=10.0, gt=0, description="Longest wait of a query for its turn before it is answered 503"
     )
     max_uploads: int = Field(default=4, gt=0, description="Uploads received at once; one more is answered 503")
+    max_streams: int = Field(
+        default=100, gt=0, description="Streams of events at once; one more is answered 503"
+    )
     max_waiting: int = Field(
         default=100, gt=0, description="Updates that wait for the worker; one more is answered 503"
     )

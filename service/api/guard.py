@@ -18,7 +18,7 @@ from service.domain import SCOPES, Actor, Caller
 from service.errors import NotAllowed, ServiceError, Unauthenticated
 from service.loopback import is_loopback
 
-__all__ = ["CurrentActor", "Guarded", "Handler", "check_routes"]
+__all__ = ["CurrentActor", "Guarded", "Handler", "check_routes", "still_allowed"]
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -57,6 +57,15 @@ def _check(request: Request, path: str) -> None:
         REFUSED.labels(error.code).inc()
         raise
     request.scope["state"]["caller"] = caller
+
+
+def still_allowed(request: Request) -> bool:
+    """For what goes on for hours after it was let in: its key may be revoked, expired or rotated since."""
+    try:
+        _identified(request, request.app.state.parts)
+    except ServiceError:
+        return False
+    return True
 
 
 def _identified(request: Request, parts: Parts) -> Caller:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import time
 import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -23,7 +22,6 @@ from service.domain import RejectedImage, Upload, UploadedImage
 from service.errors import (
     BadImage,
     BadUpload,
-    CheckTooLong,
     DuplicateImage,
     ImageTooLarge,
     RejectedImages,
@@ -34,6 +32,7 @@ from service.usecases.archive_entry import Meter, shown
 from service.usecases.archives import ReceivedFile, entries
 from service.usecases.check_image import check
 from service.usecases.class_names import clean
+from service.usecases.deadline import Deadline
 from service.usecases.disk import full_disk_is_named
 from service.usecases.entry_names import class_and_image
 from zstci.errors import LabelMismatch
@@ -63,13 +62,15 @@ def stage(
     target: Path,
     limits: Settings,
     on_bad_image: Literal["reject", "skip"],
+    deadline: Deadline | None = None,
 ) -> Upload:
     """Whatever is refused, the caller removes `target`: nothing is written anywhere else."""
     if len(files) != len(labels):
         raise LabelMismatch(f"there are {len(files)} files and {len(labels)} labels; send one label for each file")
+    deadline = deadline or Deadline(limits.upload_seconds)
     with full_disk_is_named():
-        staging = _Staging(target, limits)
-        for source in (_packed(archives, limits), _labelled(files, labels)):
+        staging = _Staging(target, limits, deadline)
+        for source in (_packed(archives, limits, deadline), _labelled(files, labels)):
             with closing(source):
                 for sent in source:
                     staging.take(sent)
@@ -92,9 +93,8 @@ def load(folder: Path) -> Upload:
 
 
 class _Staging:
-    def __init__(self, target: Path, limits: Settings) -> None:
-        self._target, self._limits = target, limits
-        self._deadline = time.monotonic() + limits.upload_seconds
+    def __init__(self, target: Path, limits: Settings, deadline: Deadline) -> None:
+        self._target, self._limits, self._deadline = target, limits, deadline
         self._seen: dict[str, set[str]] = {}  # image names by class
         self._count = 0
         self._images: list[UploadedImage] = []
@@ -129,10 +129,7 @@ class _Staging:
 
     def _admit(self, sent: _Sent) -> None:
         """Before its bytes are read: is there room and time for it, and is it new?"""
-        if time.monotonic() > self._deadline:
-            raise CheckTooLong(
-                f"after {self._limits.upload_seconds:g} s only {self._count} images are checked; send several updates"
-            )
+        self._deadline.check()
         self._count += 1
         if self._count > self._limits.max_upload_images:
             raise TooManyImages(f"there are more than {self._limits.max_upload_images} images; send several updates")
@@ -148,11 +145,11 @@ class _Staging:
         images.add(image_name)
 
 
-def _packed(archives: Sequence[ReceivedFile], limits: Settings) -> Generator[_Sent, None, None]:
+def _packed(archives: Sequence[ReceivedFile], limits: Settings, deadline: Deadline) -> Generator[_Sent, None, None]:
     # A Mac adds a hidden entry for each image, and a folder is an entry, too.
     most = 2 * limits.max_upload_images + 2 * limits.max_classes + 1000
     packed = sum(archive.bytes for archive in archives)
-    meter = Meter(packed, limits.max_upload_bytes, most, limits.max_ratio)
+    meter = Meter(packed, limits.max_upload_bytes, most, limits.max_ratio, deadline)
     for archive in archives:
         for entry in entries(archive, meter):
             place = class_and_image(entry.name)
