@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.config import Settings
 from service.serving.live import ModelSlot
-from service.serving.pool import Gate, make_pool
+from service.serving.pool import Budget, Gate, make_pool
 from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.audit import AuditStore
 from service.storage.database import Database, database_url
@@ -53,6 +53,7 @@ class Parts:
     rates: Rates
     pool: ThreadPoolExecutor
     gate: Gate
+    bodies: Budget
     uploads: Gate
     upload_pool: ThreadPoolExecutor
     streams: Gate
@@ -93,6 +94,7 @@ def assemble(settings: Settings) -> Parts:
         Rates(settings.rate_limit, settings.rate_burst),
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
+        Budget(settings.max_queue_bytes),
         Gate(settings.max_uploads, "uploads"),
         ThreadPoolExecutor(settings.max_uploads, thread_name_prefix="upload"),
         Gate(settings.max_streams, "streams of events"),

@@ -29,7 +29,7 @@ router = APIRouter(
     prefix="/v1",
     tags=["queries"],
     route_class=Guarded,
-    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503)},
+    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503, 507)},
 )
 
 TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]

@@ -8,9 +8,11 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
+from service.api.body_budget import counted
 from service.api.images import read_images
 from service.bootstrap import Parts
 from service.serving.live import LiveModel
+from service.usecases.disk import full_disk_is_named
 
 __all__ = ["Asked", "Question"]
 
@@ -32,8 +34,8 @@ async def _question(
 ) -> AsyncIterator[Question]:
     """Admitted before its body is read, until its answer is sent: what waits here costs memory."""
     parts: Parts = request.app.state.parts
-    with parts.gate:
-        images = await read_images(request, parts.settings)
+    with parts.gate, counted(request, parts.bodies) as body, full_disk_is_named():
+        images = await read_images(body, parts.settings)
         yield Question(parts, images, parts.slot.current if version is None else parts.slot.get(version))
 
 
