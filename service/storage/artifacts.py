@@ -88,6 +88,15 @@ class Artifacts:
         os.utime(folder)  # used
         return folder
 
+    def read(self, key: str, name: str) -> bytes:
+        """One file of it, without a copy of all the others."""
+        try:
+            with self._explained():
+                content: bytes = self._fs.cat_file(f"{self._path(key)}/{name}")
+        except FileNotFoundError as error:
+            raise self._missing(key) from error
+        return content
+
     def exists(self, key: str) -> bool:
         """Whether it is there as a whole."""
         if self._is_local:

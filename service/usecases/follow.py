@@ -10,6 +10,7 @@ from service.domain import Version
 from service.errors import DatabaseUnreachable, ServiceError, StorageUnreachable
 from service.serving.bundle import verify
 from service.serving.live import LiveModel, ModelSlot
+from service.serving.memory import give_back
 from service.storage.artifacts import Artifacts
 from service.storage.versions import VersionStore
 
@@ -151,4 +152,5 @@ class Follower:
     def _swap(self, live: LiveModel) -> None:
         self._slot.swap(live)
         self._failed = self.problem = None
+        give_back()
         logger.info("Version live", extra={"action": "version_live", "version": live.version, "classes": len(live.ids)})

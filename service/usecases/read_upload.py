@@ -37,9 +37,9 @@ from service.usecases.disk import full_disk_is_named
 from service.usecases.entry_names import class_and_image
 from zstci.errors import LabelMismatch
 
-__all__ = ["ReceivedFile", "load", "stage"]
+__all__ = ["LIST", "ReceivedFile", "load", "parse", "stage"]
 
-_LIST = "upload.json"
+LIST = "upload.json"
 _FORMAT = 1
 # MPO is what Pillow calls a JPEG with a preview or a depth map behind it, as phones make them.
 _SUFFIXES = {"BMP": "bmp", "GIF": "gif", "JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp"}
@@ -80,14 +80,23 @@ def stage(
 def load(folder: Path) -> Upload:
     """The upload as it was staged; every byte is compared, since what is damaged must not be learnt."""
     try:
-        saved = json.loads((folder / _LIST).read_bytes())
+        upload = parse((folder / LIST).read_bytes())
+        for image in upload.images:
+            _compare(folder, image)
+    except (FileNotFoundError, TypeError) as error:
+        raise _damaged(f"{type(error).__name__}: {error}") from error
+    return upload
+
+
+def parse(content: bytes) -> Upload:
+    """What the list says, without a look at the images."""
+    try:
+        saved = json.loads(content)
         if saved["format"] != _FORMAT:
-            raise _damaged(f"{_LIST} has format {saved['format']!r}, not {_FORMAT}")
+            raise _damaged(f"{LIST} has format {saved['format']!r}, not {_FORMAT}")
         images = tuple(UploadedImage(**row) for row in saved["images"])
         rejected = tuple(RejectedImage(**row) for row in saved["rejected"])
-        for image in images:
-            _compare(folder, image)
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise _damaged(f"{type(error).__name__}: {error}") from error
     return Upload(images, rejected)
 
@@ -103,13 +112,15 @@ class _Staging:
 
     def take(self, sent: _Sent) -> None:
         self._admit(sent)
+        content: bytes | None = None
         try:
             if sent.size > self._limits.max_image_bytes:
                 raise ImageTooLarge(f"it has more than {self._limits.max_image_bytes} bytes; scale it down")
             content = sent.read()
             kind = check(content, self._limits.max_pixels)
         except BadImage as fault:
-            self._rejected.append(RejectedImage(sent.name, fault.code, str(fault)))
+            digest = None if content is None else hashlib.sha256(content).hexdigest()
+            self._rejected.append(RejectedImage(sent.name, fault.code, str(fault), digest, sent.size))
             return
         file = f"images/{len(self._images) + 1:06}.{_SUFFIXES[kind]}"
         (self._target / file).write_bytes(content)
@@ -122,9 +133,9 @@ class _Staging:
         if not self._images:
             raise BadUpload("there is no image in it; send an archive with class-name/image.jpg, or files with labels")
         upload = Upload(tuple(self._images), tuple(self._rejected))
-        partial = self._target / f"{_LIST}.partial"
+        partial = self._target / f"{LIST}.partial"
         partial.write_text(json.dumps({"format": _FORMAT, **asdict(upload)}), encoding="utf-8")
-        os.replace(partial, self._target / _LIST)
+        os.replace(partial, self._target / LIST)
         return upload
 
     def _admit(self, sent: _Sent) -> None:
@@ -166,7 +177,7 @@ def _labelled(files: Sequence[ReceivedFile], labels: Sequence[str]) -> Generator
 
 def _compare(folder: Path, image: UploadedImage) -> None:
     if not _OUR_FILE.fullmatch(image.file):
-        raise _damaged(f"{_LIST} names {image.file!r}")
+        raise _damaged(f"{LIST} names {image.file!r}")
     content = (folder / image.file).read_bytes()
     if len(content) != image.bytes or hashlib.sha256(content).hexdigest() != image.sha256:
         raise _damaged(f"{image.file} is not as it was sent")
