@@ -52,9 +52,7 @@ class Settings(BaseSettings):
         default=100.0, ge=1, description="How many times its size an archive above 256 MiB may unpack to"
     )
     max_connections: int = Field(default=900, gt=0, description="Connections at once; one more is answered 503")
-    header_seconds: float = Field(
-        default=15.0, gt=0, description="Longest time that the headers of a request may take"
-    )
+    header_seconds: float = Field(default=15.0, gt=0, description="Longest time that the headers of a request may take")
     body_seconds: float = Field(default=30.0, gt=0, description="Longest pause within a body before it is given up")
     query_body_seconds: float = Field(
         default=60.0, gt=0, description="Longest time that the whole body of a query may take"
@@ -70,9 +68,7 @@ class Settings(BaseSettings):
         default=512 * _MEBIBYTE, gt=0, description="Bodies of the queries that wait or run, together; beyond that 503"
     )
     max_uploads: int = Field(default=4, gt=0, description="Uploads received at once; one more is answered 503")
-    max_streams: int = Field(
-        default=100, gt=0, description="Streams of events at once; one more is answered 503"
-    )
+    max_streams: int = Field(default=100, gt=0, description="Streams of events at once; one more is answered 503")
     max_waiting: int = Field(
         default=100, gt=0, description="Updates that wait for the worker; one more is answered 503"
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import tempfile
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -66,6 +69,39 @@ def test_an_upload_that_was_stored_without_a_row_is_cleared(service: Service, wr
     wait_until(lambda: service.images_left() == [])
     again.learn(archive([0, 1], count=4), **NET)
     tell("API: kill -9 between upload and row", "never acknowledged: no update, its images are swept away")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("point", ["copied", "purging"])
+def test_what_was_half_copied_or_half_deleted_between_two_disks_is_cleared(
+    service: Service, wrapped: Program, tell: Tell, point: str
+) -> None:
+    """As in containers, where /data and /artifacts are mounted apart: a rename is a copy there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        if os.stat(other).st_dev == os.stat(service.home.parent).st_dev:
+            pytest.skip("/dev/shm and the temporary folder are one disk")
+        apart = {"ZSTCI_ARTIFACTS_URL": other}
+        api = service.serve("api", wrapped, FAULT=f"{'copied' if point == 'copied' else 'upload_stored'}:kill", **apart)
+        with pytest.raises(httpx.TransportError):
+            api.add(archive([0, 1], count=4), **NET)
+        api.process.wait(PATIENCE)
+        if point == "purging":  # the sweeper finds it whole, and dies while it deletes it
+            dying = service.worker(wrapped, FAULT="purging:kill", **apart)
+            assert dying.wait(PATIENCE) == -signal.SIGKILL
+        uploads = Path(other, "uploads")
+        [half] = uploads.iterdir()
+        assert half.name.startswith("."), "hidden, as everything that is not whole"
+        assert list(half.glob("images/*"))
+
+        again = service.serve("api", **apart)
+        service.worker(wrapped, **apart)
+        wait_until(lambda: list(uploads.iterdir()) == [] and service.images_left() == [])
+        again.learn(archive([0, 1], count=4), **NET)
+    what = {
+        "copied": "API: kill -9 while an upload is copied to another disk",
+        "purging": "worker: kill -9 half way through deleting an upload without a row",
+    }
+    tell(what[point], "never acknowledged: the hidden half is swept away")
 
 
 @pytest.mark.faults

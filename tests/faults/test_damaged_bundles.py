@@ -31,7 +31,14 @@ def missing(path: Path) -> None:
 FIRST = [(altered, "engine.onnx"), (missing, "version.json")]
 REST = [
     (damage, name)
-    for name in ("engine.onnx", "index.faiss", "serving.safetensors", "snapshot.json", "training.safetensors", "version.json")
+    for name in (
+        "engine.onnx",
+        "index.faiss",
+        "serving.safetensors",
+        "snapshot.json",
+        "training.safetensors",
+        "version.json",
+    )
     for damage in (altered, truncated, missing)
     if (damage, name) not in FIRST
 ]
