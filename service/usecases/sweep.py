@@ -134,7 +134,7 @@ class Sweeper:
         uploads = [key for key in self._artifacts.keys("uploads/") if self._is_unknown(key.rpartition("/")[2])]
         versions = [key for key in self._artifacts.keys("versions/") if self._is_unowned_version(key)]
         if versions and not self._versions.list(1)[0]:
-            # Files with a history and a database without one do not belong together: whose files these are is not known.
+            # Files with a history and a database without one do not belong together: whose files are they?
             if not self._warned:
                 logger.error("Nothing swept: the database has no version, the files have", extra=_FOREIGN)
             self._warned = True

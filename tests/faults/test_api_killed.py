@@ -108,7 +108,7 @@ def test_what_was_half_copied_or_half_deleted_between_two_disks_is_cleared(
 def test_an_upload_that_was_coming_in_is_cleared(service: Service, tell: Tell) -> None:
     api = service.serve("api")
     sent = httpx.Request("POST", api.http.base_url, files={"archive": ("a.tar", archive([0, 1], 200, size=32))})
-    head = f"POST /v1/updates HTTP/1.1\r\nHost: x\r\nContent-Type: {sent.headers['Content-Type']}\r\n"
+    head = f"POST /v1/updates HTTP/1.1\r\nHost: localhost\r\nContent-Type: {sent.headers['Content-Type']}\r\n"
     body = sent.read()
     with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[: len(body) // 2])

@@ -20,7 +20,7 @@ GRACE = 20.0  # the service's own is 8 s; more for a machine that has other thin
 
 def begin(api: Api, length: int, path: str = "/v1/classify", kind: str = "image/png") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE)
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nConnection: close\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nConnection: close\r\n"
     connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
     return connection
 
