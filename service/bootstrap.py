@@ -27,6 +27,7 @@ from service.usecases.submit_update import Submitter
 
 __all__ = ["Parts", "assemble", "storage"]
 
+_GUESSES = 1.0, 100  # a second, and at once: a key cannot be guessed, so this only spares work and logs
 _STREAM_THREADS = 2  # of all streams: each asks a few short questions a second
 
 
@@ -51,6 +52,7 @@ class Parts:
     keyring: Keyring
     key_manager: KeyManager
     rates: Rates
+    guesses: Rates  # wrong keys, by address
     pool: ThreadPoolExecutor
     gate: Gate
     bodies: Budget
@@ -92,6 +94,7 @@ def assemble(settings: Settings) -> Parts:
         Keyring(keys, settings.admin_key, settings.poll_seconds),
         KeyManager(keys, audit),
         Rates(settings.rate_limit, settings.rate_burst),
+        Rates(*_GUESSES, what="wrong keys from one address:"),
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
         Budget(settings.max_queue_bytes),

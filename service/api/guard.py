@@ -76,6 +76,8 @@ def _identified(request: Request, parts: Parts) -> Caller:
         caller = parts.keyring.find(token.strip()) if kind.lower() == "bearer" else None
         if caller is not None:
             return caller
+        if request.client is not None and not parts.settings.insecure:
+            parts.guesses.take(request.client.host)
     return _without_a_key(request, parts, given is not None)
 
 
