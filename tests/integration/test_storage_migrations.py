@@ -182,7 +182,7 @@ def test_the_migrations_are_installed_with_the_program():
 def test_a_postgres_whose_job_queue_is_behind_says_what_to_run(postgres_url, tmp_path):
     settings = Settings(home=tmp_path / "home", database_url=postgres_url)
     migrate.upgrade(postgres_url)
-    with pytest.raises(DatabaseBehind, match="job queue's tables .*; run: zstci migrate"):
+    with pytest.raises(DatabaseBehind, match=r"job queue's tables .*; run: zstci migrate"):
         prepare_database(settings)
     migrate_all(settings)
     prepare_database(settings)

@@ -50,7 +50,7 @@ class Changer:
         self._follow(self._send("first", BASE, options), to_cancel=False)
 
     def round(self) -> None:
-        ways = self._random.choices(_WAYS, k=self._random.randint(0, 2)) + [_EACH[self._rounds % len(_EACH)]]
+        ways = [*self._random.choices(_WAYS, k=self._random.randint(0, 2)), _EACH[self._rounds % len(_EACH)]]
         self._rounds += 1
         changes = self._random.choices([self._rename, self._delete, self._roll, self._bad_upload], k=3)
         seeds = [self._random.random() for _ in changes]

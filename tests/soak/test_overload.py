@@ -80,7 +80,7 @@ def _overloaded(api: Api) -> str:
     assert "Traceback" not in api.log.read_text()
     return (
         f"{len(answers.statuses)} queries by {CLIENTS} clients, room for {QUEUE}: {len(served)} served, {len(refused)} "
-        f"refused (503 + Retry-After); median seconds {np.median(served):.3f} and {np.median(refused):.3f}; queue up to "
+        f"refused (503 + Retry-After); median seconds {np.median(served):.3f}, {np.median(refused):.3f}; queue up to "
         f"{answers.highest_queue}; memory {growth / 2**20:+.1f} MiB; afterwards all is answered."
     )
 
