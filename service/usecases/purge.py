@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.config import Settings
-from service.domain import ENDED, Update
+from service.domain import ENDED, RejectedImage, Update, UploadedImage
 from service.errors import BadUpload, StorageFull
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
@@ -54,7 +54,7 @@ class Purger:
             upload = read_upload.parse(self._artifacts.read(upload_key(update.id), read_upload.LIST))
         except (BadUpload, OSError):
             return {"images": update.images}  # damaged, or deleted on a full disk where nothing could be noted
-        sent = (*upload.images, *upload.rejected)  # also what was left out: it was here, and is not kept either
+        sent: list[UploadedImage | RejectedImage] = [*upload.images, *upload.rejected]  # those left out were here too
         return {
             "images": len(sent),
             "bytes": sum(image.bytes for image in sent),

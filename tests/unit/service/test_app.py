@@ -59,7 +59,7 @@ def test_a_restart_answers_from_the_version_that_was_active(home):
 def test_a_swap_is_noticed_although_every_upload_is_slow_to_check(home):
     settings = home.model_copy(update={"poll_seconds": 0.2, "max_uploads": 12, "upload_seconds": 600})
     with local_client(create_app(settings)) as client:
-        parts, done = client.app.state.parts, threading.Event()
+        parts, done = client.app.state.parts, threading.Event()  # type: ignore[attr-defined]
         slow = [parts.upload_pool.submit(done.wait) for _ in range(settings.max_uploads)]
         try:
             parts.versions.activate(1)
@@ -90,7 +90,7 @@ def test_an_upload_whose_request_is_given_up_has_ended_before_its_folder_goes(ho
             await taking
 
     with local_client(create_app(settings)) as client:
-        parts = client.app.state.parts
+        parts = client.app.state.parts  # type: ignore[attr-defined]
         asyncio.run(given_up(parts))
         written = len(list(target.glob("images/*")))
         assert 0 < written < 40, "it stopped early"

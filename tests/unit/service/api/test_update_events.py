@@ -78,7 +78,7 @@ def test_what_comes_after_the_end_is_an_empty_stream(client, finished):
 def test_more_streams_than_the_limit_are_told_to_come_back(home):
     with local_client(create_app(home.model_copy(update={"max_streams": 1}))) as client:
         update_id = send(client).json()["id"]
-        parts = client.app.state.parts
+        parts = client.app.state.parts  # type: ignore[attr-defined]
         with parts.streams:  # as long as somebody watches
             told = refused(client.get(f"/v1/updates/{update_id}/events"), 503, "busy")
         assert "streams of events" in told["detail"]
