@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -23,7 +23,6 @@ from service.api.problems import add_handlers
 from service.api.request_id import HEADER, RequestId
 from service.bootstrap import Parts, assemble
 from service.config import Settings, load_settings
-from service.errors import ServiceError
 
 __all__ = ["create_app", "from_environment"]
 
@@ -72,14 +71,10 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         clear_leftovers(settings)
-        await _refresh(parts)
-        await _read_keys(parts)
+        await asyncio.to_thread(_first_look, parts)
         parts.keyring.start()
-        following = asyncio.create_task(_follow(parts))
+        parts.follower.start(settings.poll_seconds)
         yield
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
         await asyncio.to_thread(parts.close)
 
     app = FastAPI(
@@ -119,32 +114,11 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(SecurityHeaders)
 
 
-async def _follow(parts: Parts) -> None:
-    """A poll is the truth: it cannot be missed, and works for any number of processes. Answering from the version at
-    hand beats not answering, so an error is only noted, once for as long as it stays the same."""
-    noted = ""
-    while True:
-        noted = await _refresh(parts, noted)
-        await asyncio.sleep(parts.settings.poll_seconds)
-
-
-async def _refresh(parts: Parts, noted: str = "") -> str:
-    try:
-        await asyncio.to_thread(parts.follower.refresh)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        if reason != noted:
-            about = {"action": "active_not_read", "reason": reason}
-            logger.warning("Active version not read", exc_info=not isinstance(error, ServiceError), extra=about)
-        return reason
-    if noted:
-        logger.info("Active version read again", extra={"action": "active_read_again"})
-    return ""
-
-
-async def _read_keys(parts: Parts) -> None:
-    """Without them nobody is let in who needs one; the keyring's own thread tries again."""
-    try:
-        await asyncio.to_thread(parts.keyring.refresh)
-    except ServiceError as error:
-        logger.warning("Keys not read", extra={"action": "keys_not_read", "reason": str(error)})
+def _first_look(parts: Parts) -> None:
+    """Before the first request, if the database lets us. The threads of follower and keyring go on, and tell of what is
+    wrong; without keys nobody is let in who needs one."""
+    for look in (parts.follower.refresh, parts.keyring.refresh):
+        try:
+            look()
+        except Exception as error:
+            logger.warning("Started without", extra={"action": "started_without", "reason": str(error)})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.config import Settings
 from service.serving.live import ModelSlot
-from service.serving.pool import Gate, Pool, make_pool
+from service.serving.pool import Budget, Gate, Pool, make_pool
 from service.storage.artifacts import Artifacts, artifacts_url
 from service.storage.audit import AuditStore
 from service.storage.database import Database, database_url
@@ -25,6 +25,9 @@ from service.usecases.rates import Rates
 from service.usecases.submit_update import Submitter
 
 __all__ = ["Parts", "assemble", "storage"]
+
+_GUESSES = 1.0, 100  # a second, and at once: a key cannot be guessed, so this only spares work and logs
+_STREAM_THREADS = 2  # of all streams: each asks a few short questions a second
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,21 @@ class Parts:
     keyring: Keyring
     key_manager: KeyManager
     rates: Rates
+    guesses: Rates  # wrong keys, by address
     pool: Pool
     gate: Gate
+    bodies: Budget
     uploads: Gate
+    upload_pool: ThreadPoolExecutor
+    streams: Gate
+    stream_pool: ThreadPoolExecutor
     stopping: threading.Event  # set when the process was asked to end: streams must not hold it up
 
     def close(self) -> None:
+        self.follower.close()
         self.keyring.close()
-        self.pool.shutdown()
+        for pool in (self.pool, self.upload_pool, self.stream_pool):
+            pool.shutdown()
         self.jobs.close()
         self.database.close()
 
@@ -83,9 +93,14 @@ def assemble(settings: Settings) -> Parts:
         Keyring(keys, settings.admin_key, settings.poll_seconds),
         KeyManager(keys, audit),
         Rates(settings.rate_limit, settings.rate_burst),
+        Rates(*_GUESSES, what="wrong keys from one address:"),
         make_pool(settings.serve_threads),
         Gate(settings.max_queue),
+        Budget(settings.max_queue_bytes),
         Gate(settings.max_uploads, "uploads"),
+        ThreadPoolExecutor(settings.max_uploads, thread_name_prefix="upload"),
+        Gate(settings.max_streams, "streams of events"),
+        ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="events"),
         threading.Event(),
     )
 

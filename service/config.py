@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     max_ratio: float = Field(
         default=100.0, ge=1, description="How many times its size an archive above 256 MiB may unpack to"
     )
+    max_connections: int = Field(default=900, gt=0, description="Connections at once; one more is answered 503")
+    header_seconds: float = Field(default=15.0, gt=0, description="Longest time that the headers of a request may take")
     body_seconds: float = Field(default=30.0, gt=0, description="Longest pause within a body before it is given up")
     query_body_seconds: float = Field(
         default=60.0, gt=0, description="Longest time that the whole body of a query may take"
@@ -62,7 +64,11 @@ class Settings(BaseSettings):
     query_seconds: float = Field(
         default=10.0, gt=0, description="Longest wait of a query for its turn before it is answered 503"
     )
+    max_queue_bytes: int = Field(
+        default=512 * _MEBIBYTE, gt=0, description="Bodies of the queries that wait or run, together; beyond that 503"
+    )
     max_uploads: int = Field(default=4, gt=0, description="Uploads received at once; one more is answered 503")
+    max_streams: int = Field(default=100, gt=0, description="Streams of events at once; one more is answered 503")
     max_waiting: int = Field(
         default=100, gt=0, description="Updates that wait for the worker; one more is answered 503"
     )

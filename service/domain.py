@@ -106,6 +106,8 @@ class RejectedImage:
     name: str
     code: str
     detail: str
+    sha256: str | None = None  # None of what was too large to be read at all
+    bytes: int = 0
 
 
 @dataclass(frozen=True)

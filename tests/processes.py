@@ -120,11 +120,13 @@ class Service:
 
     def __init__(self, home: Path, database_url: str) -> None:
         self.home, self.database_url = home, database_url
+        self.temporary = home.with_name(f"{home.name}-tmp")  # theirs alone, so that one sees what they leave there
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("ZSTCI_")},
             "ZSTCI_HOME": str(home),
             "ZSTCI_DATABASE_URL": database_url,
             "ZSTCI_SERVE_THREADS": "2",
+            "TMPDIR": str(self.temporary),
             "OMP_NUM_THREADS": "1",
         }
         self._started: list[subprocess.Popen[str]] = []
@@ -135,6 +137,7 @@ class Service:
         self, *arguments: object, program: Program = (COMMAND,), log: IO[str] | int = subprocess.PIPE, **more: str
     ) -> subprocess.Popen[str]:
         """`program` is what runs instead of `zstci`; `more` are variables of its environment."""
+        self.temporary.mkdir(parents=True, exist_ok=True)
         process = subprocess.Popen(
             [*program, *map(str, arguments)],
             env=self._environment | more,

@@ -10,6 +10,7 @@ from zstci.config import InputConfig
 
 __all__ = ["to_array", "upright_rgb", "upright_size"]
 
+_PART = 2**18  # pixels
 _LYING = (5, 6, 7, 8)  # orientations that swap width and height
 _LONGEST = 16  # sides: 1 x 60,000 pixels resized to a height of 256 would be 15 GB, and only the middle is used
 
@@ -58,7 +59,14 @@ def _middle(image: Image.Image) -> Image.Image:
 
 def _eight_bits(grey: Image.Image) -> Image.Image:
     """Pillow clips 16-bit grey to white; scale it instead. Wider numbers name no white, so the brightest is it."""
-    values = np.nan_to_num(np.asarray(grey, dtype=np.float64)).clip(min=0)
-    whites = (65535.0,) if grey.mode.startswith("I;16") else (255.0, 65535.0, values.max())
-    white = next(limit for limit in whites if values.max() <= limit)
-    return Image.fromarray((values / white * 255).round().astype(np.uint8))
+    raw = np.asarray(grey).reshape(-1)
+    # A part at a time: in doubles all of it is four times as large.
+    parts = [slice(start, start + _PART) for start in range(0, len(raw), _PART)]
+    brightest = max((np.nan_to_num(raw[part].astype(np.float64)).max() for part in parts), default=0.0)
+    whites = (65535.0,) if grey.mode.startswith("I;16") else (255.0, 65535.0, brightest)
+    white = next(limit for limit in whites if brightest <= limit)
+    scaled = np.empty(raw.shape, np.uint8)
+    for part in parts:
+        values = np.nan_to_num(raw[part].astype(np.float64)).clip(min=0)
+        scaled[part] = (values / white * 255).round()
+    return Image.fromarray(scaled.reshape(grey.height, grey.width))

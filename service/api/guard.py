@@ -18,7 +18,7 @@ from service.domain import SCOPES, Actor, Caller
 from service.errors import NotAllowed, ServiceError, Unauthenticated
 from service.loopback import is_loopback
 
-__all__ = ["CurrentActor", "Guarded", "Handler", "check_routes"]
+__all__ = ["CurrentActor", "Guarded", "Handler", "check_routes", "still_allowed"]
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -59,6 +59,15 @@ def _check(request: Request, path: str) -> None:
     request.scope["state"]["caller"] = caller
 
 
+def still_allowed(request: Request) -> bool:
+    """For what goes on for hours after it was let in: its key may be revoked, expired or rotated since."""
+    try:
+        _identified(request, request.app.state.parts)
+    except ServiceError:
+        return False
+    return True
+
+
 def _identified(request: Request, parts: Parts) -> Caller:
     # As they came: to look through the headers costs less than to make a mapping of them.
     given = next((value for name, value in request.scope["headers"] if name == b"authorization"), None)
@@ -67,6 +76,8 @@ def _identified(request: Request, parts: Parts) -> Caller:
         caller = parts.keyring.find(token.strip()) if kind.lower() == "bearer" else None
         if caller is not None:
             return caller
+        if request.client is not None and not parts.settings.insecure:
+            parts.guesses.take(request.client.host)
     return _without_a_key(request, parts, given is not None)
 
 

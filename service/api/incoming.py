@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import shutil
+import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,29 +17,46 @@ from service.usecases.disk import full_disk_is_named
 __all__ = ["clear_leftovers", "incoming"]
 
 _PREFIX, _LOCK = "incoming-", ".lock"
+_STRAY_SECONDS = 60.0  # a lock comes a moment before its folder
 
 
 @asynccontextmanager
 async def incoming(settings: Settings) -> AsyncIterator[Path]:
-    """Locked while it is in use: the system lets go of the lock when a process ends, however it ends."""
+    """Locked while it is in use: the system lets go of the lock when a process ends, however it ends. The lock lies
+    beside the folder, so that a folder that is half deleted can still be told from one in use."""
     folder = settings.home / "work" / f"{_PREFIX}{uuid.uuid4().hex}"
     try:
         with full_disk_is_named():
-            folder.mkdir(parents=True)
-            lock = (folder / _LOCK).open("w")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = _lock_of(folder).open("w")
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            with full_disk_is_named():
+                folder.mkdir()
             yield folder
     finally:
-        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+        await asyncio.shield(asyncio.to_thread(_clear, folder))
 
 
 def clear_leftovers(settings: Settings) -> None:
     """Folders whose process is gone."""
-    for lock in (settings.home / "work").glob(f"{_PREFIX}*/{_LOCK}"):
+    for found in (settings.home / "work").glob(f"{_PREFIX}*"):
+        folder = found.with_suffix("")
         try:
-            with lock.open("r+") as file:
+            stray = not folder.exists()
+            if stray and time.time() - found.stat().st_mtime < _STRAY_SECONDS:
+                continue
+            with _lock_of(folder).open("a") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)
+                _clear(folder)
         except OSError:
             continue  # in use, or gone already
+
+
+def _clear(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    _lock_of(folder).unlink(missing_ok=True)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_suffix(_LOCK)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
+from service.api.body_budget import counted
 from service.api.dependencies import MODEL_VERSION
 from service.api.guard import Guarded, Handler
 from service.api.images import BODY, read_images
@@ -22,6 +23,7 @@ from service.errors import TooLate
 from service.serving.decode import decode_all
 from service.serving.engine import Vectors
 from service.serving.live import LiveModel
+from service.usecases.disk import full_disk_is_named
 from service.usecases.query import answer
 
 __all__ = ["router"]
@@ -44,7 +46,7 @@ router = APIRouter(
     prefix="/v1",
     tags=["queries"],
     route_class=_Query,
-    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503)},
+    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503, 507)},
 )
 
 TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]
@@ -107,8 +109,8 @@ async def embeddings(request: Request, version: AskedVersion = None) -> Response
 async def _answered(operation: str, request: Request, version: int | None, finish: _Finish) -> Response:
     """Admitted before its body is read, until it is computed: what waits here costs memory."""
     parts: Parts = request.app.state.parts
-    with parts.gate:
-        images = await read_images(request, parts.settings)
+    with parts.gate, counted(request, parts.bodies) as body, full_disk_is_named():
+        images = await read_images(body, parts.settings)
         # Read once: whatever is swapped in meanwhile, this query ends on it.
         live = parts.slot.current if version is None else parts.slot.get(version)
         content = await _computed(operation, parts, live, images, finish)

@@ -75,7 +75,8 @@ class UpdateEntry(_Schema):
     cancel_requested: bool
     purged_at: str | None = Field(description="When its images were deleted; none outlives its update")
     receipt: dict[str, Any] = Field(
-        description="What was deleted: number of images, bytes, and the sha256 of each (not in lists)",
+        description="What was deleted: number of images, also of those that were left out, bytes, and the sha256 of "
+        "each (not in lists; what was too large to be read has none)",
         examples=[{"images": 30}],
     )
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path as FilePath
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.dependencies import CurrentParts
-from service.api.guard import CurrentActor, Guarded
+from service.api.guard import CurrentActor, Guarded, still_allowed
 from service.api.incoming import incoming
 from service.api.pages import Cursor, Limit
 from service.api.problems import problems
@@ -22,6 +23,7 @@ from service.bootstrap import Parts
 from service.config import Settings
 from service.domain import Actor, Event, State
 from service.errors import InvalidForm, InvalidOption, TooSlow
+from service.usecases.deadline import Deadline
 from service.usecases.submit_update import Preview, Submitted
 
 __all__ = ["router"]
@@ -61,6 +63,9 @@ _BODY: dict[str, Any] = {
     }
 }
 _POLL_SECONDS = 0.25  # between two looks for new events
+_OVER_TURNS = 20  # between two questions whether anything can still come: who has not missed the end is told by it
+
+Answer = TypeVar("Answer")
 
 
 @router.post(
@@ -99,14 +104,14 @@ async def create_update(
         await asyncio.to_thread(parts.submitter.check_room)
         async with incoming(parts.settings) as folder:
             form = await _received(request, folder / "form", parts.settings)
-            result = await asyncio.to_thread(_take, parts, actor, form, folder / "upload", dry_run, idempotency_key)
+            result = await _taken(parts, actor, form, folder / "upload", dry_run, idempotency_key)
     if isinstance(result, Preview):
         return JSONResponse(_dry_run(result))
     location = str(request.url_for("get_update", update_id=result.update.id).path)
     return JSONResponse(entry(result.update).model_dump(mode="json"), 202, headers={"Location": location})
 
 
-async def _received(request: Request, folder: Any, settings: Settings) -> Form:
+async def _received(request: Request, folder: FilePath, settings: Settings) -> Form:
     try:
         async with asyncio.timeout(settings.upload_seconds):
             return await receive(request, folder, settings)
@@ -114,8 +119,25 @@ async def _received(request: Request, folder: Any, settings: Settings) -> Form:
         raise TooSlow(f"it took longer than {settings.upload_seconds:g} s to arrive; send several updates") from error
 
 
+async def _taken(
+    parts: Parts, actor: Actor, form: Form, target: FilePath, only_check: bool, key: str | None
+) -> Preview | Submitted:
+    """In a thread that nothing else waits for. A request that is given up ends only with its thread: the folder of the
+    upload must not be deleted under its hands."""
+    deadline = Deadline(parts.settings.upload_seconds)
+    taking = asyncio.get_running_loop().run_in_executor(
+        parts.upload_pool, _take, parts, actor, form, target, only_check, key, deadline
+    )
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        deadline.stop()
+        await asyncio.wait([taking])
+        raise
+
+
 def _take(
-    parts: Parts, actor: Actor, form: Form, target: Any, only_check: bool, key: str | None
+    parts: Parts, actor: Actor, form: Form, target: FilePath, only_check: bool, key: str | None, deadline: Deadline
 ) -> Preview | Submitted:
     options = parse_options(form.fields)
     archives = [file for file in form.files if file.field == "archive"]
@@ -129,8 +151,8 @@ def _take(
         )
     labels = parse_labels(form.fields)
     if only_check:
-        return parts.submitter.preview(archives, files, labels, options, target)
-    preview = parts.submitter.preview(archives, files, labels, options, target, key)
+        return parts.submitter.preview(archives, files, labels, options, target, deadline=deadline)
+    preview = parts.submitter.preview(archives, files, labels, options, target, key, deadline)
     if preview.earlier is not None:  # the same request again changes nothing
         return parts.submitter.submit(preview, options, target, key)
     with parts.audit.change(actor, "update_submitted") as change:
@@ -175,10 +197,16 @@ def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId)
     return entry(update)
 
 
-async def _existing(parts: CurrentParts, update_id: UpdateId) -> str:
-    """Asked before the stream begins: afterwards it is too late for a 404."""
-    await asyncio.to_thread(parts.updates.get, update_id)
-    return update_id
+async def _existing(parts: CurrentParts, update_id: UpdateId) -> AsyncIterator[str]:
+    """Asked before the stream begins: afterwards it is too late for a 404, or to say that there are too many."""
+    with parts.streams:
+        await _asked(parts, parts.updates.get, update_id)
+        yield update_id
+
+
+async def _asked(parts: Parts, question: Callable[..., Answer], *arguments: object) -> Answer:
+    """Streams share a few threads, so that however many there are nothing else has to wait for one."""
+    return await asyncio.get_running_loop().run_in_executor(parts.stream_pool, question, *arguments)
 
 
 @router.get(
@@ -188,8 +216,8 @@ async def _existing(parts: CurrentParts, update_id: UpdateId) -> str:
     responses={200: {"content": {"text/event-stream": {}}}, **problems(404, 422, 503)},
 )
 async def watch_update(
+    request: Request,
     parts: CurrentParts,
-    actor: CurrentActor,
     update_id: Annotated[str, Depends(_existing)],
     last_event_id: Annotated[
         str | None,
@@ -198,20 +226,21 @@ async def watch_update(
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: `state`, `progress`, `metric`, and at the end `done`, after which the stream ends. Every
     event says which `attempt` it is of: after a crash the work begins anew, and so does its progress."""
-    after = int(last_event_id or 0)
+    after, turn = int(last_event_id or 0), 0
     # A client of a server that goes away asks the next one, with Last-Event-ID; one whose key is revoked is refused.
-    while not parts.stopping.is_set() and parts.keyring.still_good(actor.key_id):
-        events = await asyncio.to_thread(parts.updates.events, update_id, after)
+    while not parts.stopping.is_set() and still_allowed(request):
+        events = await _asked(parts, parts.updates.events, update_id, after)
         for event in events:
             after = event.id
             if event.kind == "done":
-                await asyncio.to_thread(parts.follower.refresh)  # whoever is told gets the new version's answers
+                await _asked(parts, parts.follower.refresh)  # whoever is told gets the new version's answers
             yield _sse(event)
             if event.kind == "done":
                 return
         if not events:
-            if await asyncio.to_thread(_over, parts, update_id, after):
+            if turn % _OVER_TURNS == 0 and await _asked(parts, _over, parts, update_id, after):
                 return
+            turn += 1
             await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -52,6 +52,7 @@ def api(host: Host = None, port: Port = None, insecure: Insecure = False, with_p
 
     from service import logs
     from service.cli.supervise import end_with_parent
+    from service.connections import guarded
     from service.storage.prepare import prepare_database
     from service.usecases.manage_keys import require_keys
 
@@ -75,6 +76,7 @@ def api(host: Host = None, port: Port = None, insecure: Insecure = False, with_p
         port=settings.port,
         log_config=None,
         access_log=False,
+        http=guarded(settings),
         proxy_headers=False,  # nothing here asks where a request came from
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )

@@ -36,7 +36,11 @@ class LiveModel:
     @classmethod
     def load(cls, folder: Path, version: int, sha256: str | None = None) -> LiveModel:
         """Checked byte by byte, and warm."""
-        manifest = verify(folder, sha256)
+        return cls.read(folder, version, verify(folder, sha256))
+
+    @classmethod
+    def read(cls, folder: Path, version: int, manifest: Manifest) -> LiveModel:
+        """What was checked just before."""
         facts = read_serving_facts(folder)
         index = PrototypeIndex.read(folder / INDEX, facts.metric, manifest.index)
         if len(index) != len(facts.ids):

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from service.errors import Busy
 
-__all__ = ["Gate", "Pool", "cores", "make_pool"]
+__all__ = ["Budget", "Gate", "Pool", "cores", "make_pool"]
 
 
 def cores() -> int:
@@ -59,3 +59,19 @@ class Gate:
 
     def __exit__(self, *_: object) -> None:
         self._inside -= 1
+
+
+class Budget:
+    """Bytes that all queries together may hold. Counted as they come, for what a client announces costs nothing."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def take(self, count: int) -> None:
+        if self.used + count > self.limit:
+            raise Busy(f"the bodies of other queries fill the {self.limit} bytes there are for them; try again soon")
+        self.used += count
+
+    def give_back(self, count: int) -> None:
+        self.used -= count

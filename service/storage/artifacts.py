@@ -23,7 +23,15 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 
 from service.config import Settings
 from service.errors import BadUpload, CorruptBundle, ServiceError, StorageFull, StorageUnreachable
-from service.storage.folders import clear_leftovers, files_in, move_into_place, one_at_a_time, remove, sibling
+from service.storage.folders import (
+    clear_leftovers,
+    files_in,
+    move_into_place,
+    one_at_a_time,
+    remove,
+    sibling,
+    unfinished,
+)
 from zstci.errors import InvalidConfig
 
 __all__ = ["Artifacts", "artifacts_url"]
@@ -80,6 +88,15 @@ class Artifacts:
         os.utime(folder)  # used
         return folder
 
+    def read(self, key: str, name: str) -> bytes:
+        """One file of it, without a copy of all the others."""
+        try:
+            with self._explained():
+                content: bytes = self._fs.cat_file(f"{self._path(key)}/{name}")
+        except FileNotFoundError as error:
+            raise self._missing(key) from error
+        return content
+
     def exists(self, key: str) -> bool:
         """Whether it is there as a whole."""
         if self._is_local:
@@ -121,6 +138,10 @@ class Artifacts:
             return []
         keys = [f"{kind}/{str(path).rstrip('/').rpartition('/')[2]}" for path in found]
         return sorted(key for key in keys if _KEY.fullmatch(key))
+
+    def unfinished(self, kind: str) -> list[Path]:
+        """Hidden folders of this machine: a put, copy or delete that goes on, or that a killed process left."""
+        return unfinished((Path(self._root) if self._is_local else self._cache) / kind)
 
     def probe(self) -> None:
         """Write, read and delete a few bytes; raises what the store raises, of any kind, if that does not work."""

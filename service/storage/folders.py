@@ -1,6 +1,7 @@
 """Local folders that appear and vanish as a whole, and survive a power cut once they are there.
 
-Unfinished work is a hidden sibling, `.<name>.<anything>`. Whoever works on the same name next clears it.
+Unfinished work is a hidden sibling, `.<name>.<anything>`. Whoever works on the same name next clears it; what nobody
+works on any more is for the sweeper to find.
 """
 
 from __future__ import annotations
@@ -11,10 +12,20 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["clear_leftovers", "files_in", "move_into_place", "one_at_a_time", "remove", "sibling"]
+__all__ = [
+    "clear",
+    "clear_leftovers",
+    "files_in",
+    "last_change",
+    "move_into_place",
+    "one_at_a_time",
+    "remove",
+    "sibling",
+    "unfinished",
+]
 
 _MANY = 64  # files; to flush the whole disk once is faster then than to wait for each of them
 _THERE = {errno.EEXIST, errno.ENOTEMPTY}
@@ -50,16 +61,30 @@ def remove(target: Path) -> None:
         target.rename(doomed)
     except FileNotFoundError:
         return  # it was never there, or another process was faster
-    _delete(doomed)
+    clear(doomed)
     _flush_entry(target.parent)
 
 
 def clear_leftovers(target: Path) -> None:
     for path in target.parent.glob(f".{target.name}.*"):
-        _delete(path)
+        clear(path)
 
 
-def _delete(folder: Path) -> None:
+def unfinished(parent: Path) -> list[Path]:
+    """Hidden folders: of work that goes on, or that a killed process left."""
+    return sorted(path for path in parent.glob(".*.*") if path.is_dir())
+
+
+def last_change(folder: Path) -> float:
+    """When anything in it last came, went or grew, in seconds since 1970. Not by mtime, which a copy takes over."""
+    newest = 0.0
+    for path in (folder, *folder.rglob("*")):
+        with suppress(FileNotFoundError):  # it is being deleted
+            newest = max(newest, path.lstat().st_ctime)
+    return newest
+
+
+def clear(folder: Path) -> None:
     """Another process may be at the same: what is gone already is as good as deleted."""
 
     def ignore(function: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:

@@ -15,15 +15,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from dbos import DBOS, DBOSClient, DBOSConfig, Serializer
+from dbos._migration import should_migrate
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from service.config import Settings
-from service.errors import DatabaseUnreachable
-from service.storage.database import database_url
+from service.errors import DatabaseBehind, DatabaseUnreachable
+from service.storage.database import Database, database_url
 
-__all__ = ["QUEUE", "WORKFLOW", "Jobs", "configuration", "jobs_url", "migrate_jobs"]
+__all__ = ["QUEUE", "WORKFLOW", "Jobs", "configuration", "jobs_url", "migrate_jobs", "require_current_jobs"]
 
 QUEUE, WORKFLOW = "updates", "run_update"
 # Jobs are found again after a restart only under the same name and version, whatever release runs them.
@@ -74,6 +75,16 @@ def configuration(settings: Settings) -> DBOSConfig:
         "run_migrations": False,
         "log_level": "WARNING",
     }
+
+
+def require_current_jobs(database: Database) -> None:
+    """On Postgres, where nobody but `zstci migrate` changes tables: the library's own may be older than it, too."""
+    with database.read():  # whether it answers at all
+        if should_migrate(database.engine, "dbos", True):
+            raise DatabaseBehind(
+                f"the job queue's tables in {database.shown_url} (schema dbos) are missing or older than this program; "
+                "run: zstci migrate"
+            )
 
 
 class Jobs:

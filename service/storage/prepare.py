@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.config import Settings
 from service.storage.database import Database, database_url
-from service.storage.jobs import migrate_jobs
+from service.storage.jobs import migrate_jobs, require_current_jobs
 from service.storage.migrate import require_current, upgrade
 
 __all__ = ["migrate", "prepare_database"]
@@ -26,5 +26,6 @@ def prepare_database(settings: Settings) -> None:
     database = Database(database_url(settings))
     try:
         require_current(database)
+        require_current_jobs(database)
     finally:
         database.close()

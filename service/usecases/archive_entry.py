@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.errors import BadArchive, TooLarge, TooManyImages
+from service.usecases.deadline import Deadline
 
 __all__ = ["Entry", "Meter", "shown"]
 
@@ -24,12 +25,21 @@ class Entry:
 class Meter:
     """Counts over all archives of an upload what they unpack to, and stops it in time."""
 
-    def __init__(self, packed_bytes: int, max_bytes: int, max_entries: int, max_ratio: float = 100.0) -> None:
+    def __init__(
+        self,
+        packed_bytes: int,
+        max_bytes: int,
+        max_entries: int,
+        max_ratio: float = 100.0,
+        deadline: Deadline | None = None,
+    ) -> None:
         self._packed, self._max_bytes, self._max_entries = packed_bytes, max_bytes, max_entries
         self._max_ratio = max_ratio
+        self.deadline = deadline or Deadline(float("inf"))
         self._bytes = self._entries = 0
 
     def add_bytes(self, count: int) -> None:
+        self.deadline.check()
         self._bytes += count
         if self._bytes > self._max_bytes:
             raise TooLarge(f"it unpacks to more than {self._max_bytes} bytes; send it in several updates")
@@ -37,6 +47,7 @@ class Meter:
             raise BadArchive(f"it unpacks to more than {self._max_ratio:g} times its size, as no set of photos does")
 
     def add_entry(self) -> None:
+        self.deadline.check()
         self._entries += 1
         if self._entries > self._max_entries:
             raise TooManyImages(f"it has more than {self._max_entries} entries; send it in several updates")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from service.errors import BadArchive
 from service.usecases.archive_entry import Entry, Meter, shown
+from service.usecases.deadline import Timed
 from service.usecases.decompress import decompressed
 from service.usecases.tars import read_tar
 from service.usecases.zips import MAGIC, read_zip
@@ -27,7 +29,8 @@ class ReceivedFile:
 
 def entries(archive: ReceivedFile, meter: Meter) -> Iterator[Entry]:
     """By the first bytes, not by the name: a file is read as what it is, and as one thing only."""
-    with archive.path.open("rb") as file:
+    with archive.path.open("rb") as opened:
+        file = cast(BinaryIO, Timed(opened, meter.deadline))
         is_zip = file.read(4) in MAGIC
         file.seek(0)
         try:

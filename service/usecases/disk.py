@@ -27,5 +27,5 @@ def full_disk_is_named() -> Iterator[None]:
         yield
     except OSError as error:
         if is_full_disk(error):
-            raise StorageFull("there is no room left for the upload; free some, or send less at once") from error
+            raise StorageFull("there is no room left for what was sent; free some, or send less at once") from error
         raise

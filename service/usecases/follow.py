@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from threading import Lock
+from threading import Event, Lock, Thread
 
 from service.domain import Version
 from service.errors import DatabaseUnreachable, ServiceError, StorageUnreachable
+from service.serving.bundle import verify
 from service.serving.live import LiveModel, ModelSlot
+from service.serving.memory import give_back
 from service.storage.artifacts import Artifacts
 from service.storage.versions import VersionStore
 
@@ -21,7 +23,8 @@ _AWAY_SECONDS = 2.0  # nothing is wrong with the version itself
 
 
 class Follower:
-    """The only one that swaps the slot of this process. Its lock is never on the way of a query."""
+    """The only one that swaps the slot of this process. Its lock is never on the way of a query, and its thread is its
+    own: whatever else there is to do, a new version is noticed in time."""
 
     def __init__(self, versions: VersionStore, artifacts: Artifacts, slot: ModelSlot) -> None:
         self._versions, self._artifacts, self._slot = versions, artifacts, slot
@@ -31,6 +34,36 @@ class Follower:
         self.problem: str | None = None  # why this process is not where it should be
         self.database_problem: str | None = "not asked yet"
         self.load_seconds = 0.0  # of the last version: reading, checking, warming up
+        self._stop = Event()
+        self._thread: Thread | None = None
+
+    def start(self, poll_seconds: float) -> None:
+        """A poll is the truth: it cannot be missed, and works for any number of processes."""
+        self._thread = Thread(target=self._poll, args=(poll_seconds,), daemon=True, name="follow")
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+
+    def _poll(self, seconds: float) -> None:
+        """Answering from the version at hand beats not answering, so an error is only noted, once for as long as it
+        stays the same."""
+        noted = ""
+        while not self._stop.is_set():
+            reason = ""
+            try:
+                self.refresh()
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                if reason != noted:
+                    about = {"action": "active_not_read", "reason": reason}
+                    logger.warning("Active version not read", exc_info=not isinstance(error, ServiceError), extra=about)
+            if noted and not reason:
+                logger.info("Active version read again", extra={"action": "active_read_again"})
+            noted = reason
+            self._stop.wait(seconds)
 
     def refresh(self) -> bool:
         """Swap to the active version if it is another one. One that cannot be loaded leaves the old one answering."""
@@ -42,7 +75,10 @@ class Follower:
                 self.database_problem = error.title  # not its text, which tells anybody where the database is
                 raise
             self.database_problem = None
-            if active.version is None or active.version == self._slot.version or self._waits(active.version):
+            if active.version is not None and active.version == self._slot.version:
+                self._failed = self.problem = None  # another process may have gone back from one that failed here
+                return False
+            if active.version is None or self._waits(active.version):
                 return False
             return self._follow(active.version)
 
@@ -63,7 +99,9 @@ class Follower:
         except Exception as error:
             away = isinstance(error, StorageUnreachable)
             self._failed = number, time.monotonic() + (_AWAY_SECONDS if away else _RETRY_SECONDS)
-            self.problem = f"version {number} cannot be loaded: {error}"
+            # Not the error's text, which tells anybody where the files are; the log has it.
+            title = error.title if isinstance(error, ServiceError) else "something broke inside"
+            self.problem = f"version {number} cannot be loaded ({title}); the log says why"
             about = {"action": "version_not_loaded", "version": number, "reason": str(error)}
             logger.exception("Version not loaded", exc_info=not away, extra=about)
             return self._fall_back(number)
@@ -93,8 +131,10 @@ class Follower:
             return self._slot.get(number)  # rolling back to what is still warm takes no time
         started = time.monotonic()
         version = self._versions.get(number)
+        folder = self._artifacts.local(version.bundle)
+        manifest = verify(folder, version.sha256)  # first: for a damaged one nothing has to make room
         self._slot.make_room()
-        live = LiveModel.load(self._artifacts.local(version.bundle), number, version.sha256)
+        live = LiveModel.read(folder, number, manifest)
         self._learn_names(live)
         self.load_seconds = time.monotonic() - started
         return live
@@ -115,4 +155,5 @@ class Follower:
     def _swap(self, live: LiveModel) -> None:
         self._slot.swap(live)
         self._failed = self.problem = None
+        give_back()
         logger.info("Version live", extra={"action": "version_live", "version": live.version, "classes": len(live.ids)})

@@ -86,13 +86,6 @@ class Keyring:
         self._used[key_id] = moment
         return entry.caller
 
-    def still_good(self, key_id: str | None) -> bool:
-        """For what goes on for hours after it was let in."""
-        if key_id is None or key_id == _ENVIRONMENT.key_id or self._known is None:
-            return True
-        entry = self._known.keys.get(key_id)
-        return entry is not None and time.time() < entry.end
-
     def refresh(self) -> None:
         keys = {stored.key.id: _Entry.of(stored) for stored in self._store.good()}
         self._known = _Known(keys, bool(keys) or self._store.any())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.config import Settings
-from service.domain import ENDED, Update
+from service.domain import ENDED, RejectedImage, Update, UploadedImage
 from service.errors import BadUpload, StorageFull
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
@@ -50,11 +50,13 @@ class Purger:
     def _receipt(self, update: Update) -> dict[str, Any]:
         """What is deleted, so that its owner can check: the sha256 of every image, and no image."""
         try:
-            upload = read_upload.load(self._artifacts.local(upload_key(update.id)))
+            # Only the list: to fetch images, in order to delete them, would make copies of them on this machine.
+            upload = read_upload.parse(self._artifacts.read(upload_key(update.id), read_upload.LIST))
         except (BadUpload, OSError):
             return {"images": update.images}  # damaged, or deleted on a full disk where nothing could be noted
+        sent: list[UploadedImage | RejectedImage] = [*upload.images, *upload.rejected]  # those left out were here too
         return {
-            "images": len(upload.images),
-            "bytes": sum(image.bytes for image in upload.images),
-            "sha256": sorted(image.sha256 for image in upload.images),
+            "images": len(sent),
+            "bytes": sum(image.bytes for image in sent),
+            "sha256": sorted(image.sha256 for image in sent if image.sha256 is not None),
         }

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import time
 import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -23,7 +22,6 @@ from service.domain import RejectedImage, Upload, UploadedImage
 from service.errors import (
     BadImage,
     BadUpload,
-    CheckTooLong,
     DuplicateImage,
     ImageTooLarge,
     RejectedImages,
@@ -34,13 +32,14 @@ from service.usecases.archive_entry import Meter, shown
 from service.usecases.archives import ReceivedFile, entries
 from service.usecases.check_image import check
 from service.usecases.class_names import clean
+from service.usecases.deadline import Deadline
 from service.usecases.disk import full_disk_is_named
 from service.usecases.entry_names import class_and_image
 from zstci.errors import LabelMismatch
 
-__all__ = ["ReceivedFile", "load", "stage"]
+__all__ = ["LIST", "ReceivedFile", "load", "parse", "stage"]
 
-_LIST = "upload.json"
+LIST = "upload.json"
 _FORMAT = 1
 # MPO is what Pillow calls a JPEG with a preview or a depth map behind it, as phones make them.
 _SUFFIXES = {"BMP": "bmp", "GIF": "gif", "JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp"}
@@ -63,13 +62,15 @@ def stage(
     target: Path,
     limits: Settings,
     on_bad_image: Literal["reject", "skip"],
+    deadline: Deadline | None = None,
 ) -> Upload:
     """Whatever is refused, the caller removes `target`: nothing is written anywhere else."""
     if len(files) != len(labels):
         raise LabelMismatch(f"there are {len(files)} files and {len(labels)} labels; send one label for each file")
+    deadline = deadline or Deadline(limits.upload_seconds)
     with full_disk_is_named():
-        staging = _Staging(target, limits)
-        for source in (_packed(archives, limits), _labelled(files, labels)):
+        staging = _Staging(target, limits, deadline)
+        for source in (_packed(archives, limits, deadline), _labelled(files, labels)):
             with closing(source):
                 for sent in source:
                     staging.take(sent)
@@ -79,22 +80,30 @@ def stage(
 def load(folder: Path) -> Upload:
     """The upload as it was staged; every byte is compared, since what is damaged must not be learnt."""
     try:
-        saved = json.loads((folder / _LIST).read_bytes())
+        upload = parse((folder / LIST).read_bytes())
+        for image in upload.images:
+            _compare(folder, image)
+    except (FileNotFoundError, TypeError) as error:
+        raise _damaged(f"{type(error).__name__}: {error}") from error
+    return upload
+
+
+def parse(content: bytes) -> Upload:
+    """What the list says, without a look at the images."""
+    try:
+        saved = json.loads(content)
         if saved["format"] != _FORMAT:
-            raise _damaged(f"{_LIST} has format {saved['format']!r}, not {_FORMAT}")
+            raise _damaged(f"{LIST} has format {saved['format']!r}, not {_FORMAT}")
         images = tuple(UploadedImage(**row) for row in saved["images"])
         rejected = tuple(RejectedImage(**row) for row in saved["rejected"])
-        for image in images:
-            _compare(folder, image)
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise _damaged(f"{type(error).__name__}: {error}") from error
     return Upload(images, rejected)
 
 
 class _Staging:
-    def __init__(self, target: Path, limits: Settings) -> None:
-        self._target, self._limits = target, limits
-        self._deadline = time.monotonic() + limits.upload_seconds
+    def __init__(self, target: Path, limits: Settings, deadline: Deadline) -> None:
+        self._target, self._limits, self._deadline = target, limits, deadline
         self._seen: dict[str, set[str]] = {}  # image names by class
         self._count = 0
         self._images: list[UploadedImage] = []
@@ -103,13 +112,15 @@ class _Staging:
 
     def take(self, sent: _Sent) -> None:
         self._admit(sent)
+        content: bytes | None = None
         try:
             if sent.size > self._limits.max_image_bytes:
                 raise ImageTooLarge(f"it has more than {self._limits.max_image_bytes} bytes; scale it down")
             content = sent.read()
             kind = check(content, self._limits.max_pixels)
         except BadImage as fault:
-            self._rejected.append(RejectedImage(sent.name, fault.code, str(fault)))
+            digest = None if content is None else hashlib.sha256(content).hexdigest()
+            self._rejected.append(RejectedImage(sent.name, fault.code, str(fault), digest, sent.size))
             return
         file = f"images/{len(self._images) + 1:06}.{_SUFFIXES[kind]}"
         (self._target / file).write_bytes(content)
@@ -122,17 +133,14 @@ class _Staging:
         if not self._images:
             raise BadUpload("there is no image in it; send an archive with class-name/image.jpg, or files with labels")
         upload = Upload(tuple(self._images), tuple(self._rejected))
-        partial = self._target / f"{_LIST}.partial"
+        partial = self._target / f"{LIST}.partial"
         partial.write_text(json.dumps({"format": _FORMAT, **asdict(upload)}), encoding="utf-8")
-        os.replace(partial, self._target / _LIST)
+        os.replace(partial, self._target / LIST)
         return upload
 
     def _admit(self, sent: _Sent) -> None:
         """Before its bytes are read: is there room and time for it, and is it new?"""
-        if time.monotonic() > self._deadline:
-            raise CheckTooLong(
-                f"after {self._limits.upload_seconds:g} s only {self._count} images are checked; send several updates"
-            )
+        self._deadline.check()
         self._count += 1
         if self._count > self._limits.max_upload_images:
             raise TooManyImages(f"there are more than {self._limits.max_upload_images} images; send several updates")
@@ -148,11 +156,11 @@ class _Staging:
         images.add(image_name)
 
 
-def _packed(archives: Sequence[ReceivedFile], limits: Settings) -> Generator[_Sent, None, None]:
+def _packed(archives: Sequence[ReceivedFile], limits: Settings, deadline: Deadline) -> Generator[_Sent, None, None]:
     # A Mac adds a hidden entry for each image, and a folder is an entry, too.
     most = 2 * limits.max_upload_images + 2 * limits.max_classes + 1000
     packed = sum(archive.bytes for archive in archives)
-    meter = Meter(packed, limits.max_upload_bytes, most, limits.max_ratio)
+    meter = Meter(packed, limits.max_upload_bytes, most, limits.max_ratio, deadline)
     for archive in archives:
         for entry in entries(archive, meter):
             place = class_and_image(entry.name)
@@ -169,7 +177,7 @@ def _labelled(files: Sequence[ReceivedFile], labels: Sequence[str]) -> Generator
 
 def _compare(folder: Path, image: UploadedImage) -> None:
     if not _OUR_FILE.fullmatch(image.file):
-        raise _damaged(f"{_LIST} names {image.file!r}")
+        raise _damaged(f"{LIST} names {image.file!r}")
     content = (folder / image.file).read_bytes()
     if len(content) != image.bytes or hashlib.sha256(content).hexdigest() != image.sha256:
         raise _damaged(f"{image.file} is not as it was sent")

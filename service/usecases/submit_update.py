@@ -23,6 +23,7 @@ from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
 from service.usecases import read_upload
 from service.usecases.configure import choose_config
+from service.usecases.deadline import Deadline
 from service.usecases.known import known_classes, parent_config
 from service.usecases.purge import upload_key
 from service.usecases.read_upload import ReceivedFile
@@ -75,10 +76,11 @@ class Submitter:
         options: UpdateOptions,
         target: Path,
         key: str | None = None,
+        deadline: Deadline | None = None,
     ) -> Preview:
         """All checks; the usable images are in `target` afterwards, and nothing else has happened."""
         config = self._config(options)  # first: it costs nothing, and a wrong name should not wait for images
-        upload = read_upload.stage(archives, files, labels, target, self._settings, options.on_bad_image)
+        upload = read_upload.stage(archives, files, labels, target, self._settings, options.on_bad_image, deadline)
         known = frozenset(known_classes(self._versions, self._artifacts).values()) & set(upload.classes)
         fingerprint = _fingerprint(upload, options)
         earlier = self._earlier(key, fingerprint)

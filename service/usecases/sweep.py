@@ -6,7 +6,7 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from service.config import Settings
 from service.domain import ENDED
 from service.errors import UnknownUpdate
 from service.storage.artifacts import Artifacts
+from service.storage.folders import clear, last_change
 from service.storage.jobs import Jobs
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _UPDATE = re.compile("[0-9a-f]{32}")
 _ORPHAN_SECONDS = 600.0  # files without a row may be on their way to one
+_FOREIGN = {"action": "files_of_another_database", "look_at": "ZSTCI_DATABASE_URL and ZSTCI_ARTIFACTS_URL"}
 _FILES_SECONDS = 30.0  # between two looks at all files, which a bucket makes one pay for
 
 
@@ -46,6 +48,7 @@ class Sweeper:
         self._purger, self._settings, self._at_work = purger, settings, at_work
         self._orphans: dict[str, float] = {}  # key -> when it was first seen
         self._looked: float | None = None  # at all files
+        self._warned = False
         self._over: set[str] = set()  # ended updates whose job was still there at the last sweep
 
     def sweep(self) -> None:
@@ -90,6 +93,7 @@ class Sweeper:
             return
         self._looked = now
         self._left_here()
+        self._half_done()
         self._orphans = {key: self._orphans.get(key, now) for key in self._unowned()}
         for key in [key for key, since in self._orphans.items() if now - since > _ORPHAN_SECONDS]:
             self._artifacts.delete(key)
@@ -114,15 +118,32 @@ class Sweeper:
             if self._has_ended(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _unowned(self) -> Iterable[str]:
+    def _half_done(self) -> None:
+        """A killed process was putting something there, or deleting it. Nobody waits for what has an ended owner; any
+        other is left alone for as long as it changes."""
+        for kind in ("uploads", "versions"):
+            for folder in self._artifacts.unfinished(kind):
+                owner = re.split("[.-]", folder.name.lstrip("."))[0]
+                over = _UPDATE.fullmatch(owner) is not None and not self._is_unknown(owner) and self._has_ended(owner)
+                if over or time.time() - last_change(folder) > _ORPHAN_SECONDS:
+                    clear(folder)
+                    logger.info("Half done work deleted", extra={"action": "half_done_deleted", "folder": folder.name})
+
+    def _unowned(self) -> list[str]:
         """Uploads without an update, and bundles that became no version and belong to no update at work."""
-        for key in self._artifacts.keys("uploads/"):
-            if self._is_unknown(key.rpartition("/")[2]):
-                yield key
-        for key in self._artifacts.keys("versions/"):
-            owner = key.rpartition("/")[2].partition("-")[0]
-            if self._versions.by_bundle(key) is None and (self._is_unknown(owner) or self._has_ended(owner)):
-                yield key
+        uploads = [key for key in self._artifacts.keys("uploads/") if self._is_unknown(key.rpartition("/")[2])]
+        versions = [key for key in self._artifacts.keys("versions/") if self._is_unowned_version(key)]
+        if versions and not self._versions.list(1)[0]:
+            # Files with a history and a database without one do not belong together: whose files are they?
+            if not self._warned:
+                logger.error("Nothing swept: the database has no version, the files have", extra=_FOREIGN)
+            self._warned = True
+            return []
+        return uploads + versions
+
+    def _is_unowned_version(self, key: str) -> bool:
+        owner = key.rpartition("/")[2].partition("-")[0]
+        return self._versions.by_bundle(key) is None and self._has_ended(owner)
 
     def _is_unknown(self, update_id: str) -> bool:
         try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 class _Table:
     def __init__(self) -> None:
         self.rows: list[str] = []
+        self._begun = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """In the process that gathers the reports of all others."""
@@ -89,11 +92,29 @@ class _Table:
             if report.outcome != "passed":
                 self.rows.append(f"| {report.nodeid.rpartition('::')[2]} | | **{report.outcome}** |")
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+    ) -> None:
         table = "\n".join([HEAD, *sorted(self.rows)])
         terminalreporter.section("faults tried")
         terminalreporter.write_line(table)
-        RESULTS.write_text(f"# Faults tried, and what came of each\n\nWritten by `make faults`.\n\n{table}\n")
+        if not _is_complete(config, exitstatus):
+            terminalreporter.write_line(f"{RESULTS.name} is left as it was: this was a part of them only")
+            return
+        counts = {kind: len(terminalreporter.stats.get(kind, ())) for kind in ("passed", "failed", "error", "skipped")}
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        minutes = (time.monotonic() - self._begun) / 60
+        when = datetime.now(UTC).date()
+        head = f"Written by `make faults` on {when}: {len(self.rows)} rows, {told} tests, {minutes:.0f} minutes."
+        RESULTS.write_text(f"# Faults tried, and what came of each\n\n{head}\n\n{table}\n")
+
+
+def _is_complete(config: pytest.Config, exitstatus: int) -> bool:
+    """All of them, to the end, whatever came of each."""
+    chosen = config.option.keyword or config.option.markexpr or config.option.maxfail or config.option.deselect
+    chosen = chosen or getattr(config.option, "lf", False)
+    paths = {Path(argument).resolve() for argument in config.args}
+    return not chosen and exitstatus in (0, 1) and bool(paths & {RESULTS.parent, *RESULTS.parents[1:3]})
 
 
 def pytest_configure(config: pytest.Config) -> None:

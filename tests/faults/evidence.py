@@ -97,8 +97,8 @@ def _pictures(content: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _everything(service: Service) -> Iterator[tuple[str, bytes]]:
-    """Every file of the home, logs included, and every byte of the database."""
-    folders = {service.home}
+    """Every file of the home, logs included, and of the processes' TMPDIR, and every byte of the database."""
+    folders = {service.home, service.temporary}
     if service.database_url.startswith("sqlite:///"):
         folders.add(Path(service.database_url.removeprefix("sqlite:///")).parent)
     else:

@@ -92,7 +92,8 @@ def install(point: str, act: Callable[[], None]) -> None:
         "bundle_half_written": lambda: before(bundle, "_write_index", act),
         "before_publish": lambda: before(VersionStore, "publish", act),
         "after_publish": lambda: after(VersionStore, "publish", act),
-        "purging": lambda: before(folders, "_delete", act, delete_half),
+        "purging": lambda: before(folders, "clear", act, delete_half),
+        "copied": lambda: before(folders, "_rename_over", act, lambda folder, _: folder.name.startswith(".")),
         "purged": lambda: before(UpdateStore, "finish", act),
         "upload_stored": lambda: before(UpdateStore, "add", act),
         "row_stored": lambda: before(Jobs, "enqueue", act),
@@ -110,7 +111,7 @@ def hasten() -> None:
         return False
 
     before(Checkpoints, "save", lambda: None, at_once)
-    sweep._ORPHAN_SECONDS = 2.0
+    sweep._ORPHAN_SECONDS = sweep._FILES_SECONDS = 2.0
 
 
 def count_attempts() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import tempfile
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -69,10 +72,43 @@ def test_an_upload_that_was_stored_without_a_row_is_cleared(service: Service, wr
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("point", ["copied", "purging"])
+def test_what_was_half_copied_or_half_deleted_between_two_disks_is_cleared(
+    service: Service, wrapped: Program, tell: Tell, point: str
+) -> None:
+    """As in containers, where /data and /artifacts are mounted apart: a rename is a copy there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        if os.stat(other).st_dev == os.stat(service.home.parent).st_dev:
+            pytest.skip("/dev/shm and the temporary folder are one disk")
+        apart = {"ZSTCI_ARTIFACTS_URL": other}
+        api = service.serve("api", wrapped, FAULT=f"{'copied' if point == 'copied' else 'upload_stored'}:kill", **apart)
+        with pytest.raises(httpx.TransportError):
+            api.add(archive([0, 1], count=4), **NET)
+        api.process.wait(PATIENCE)
+        if point == "purging":  # the sweeper finds it whole, and dies while it deletes it
+            dying = service.worker(wrapped, FAULT="purging:kill", **apart)
+            assert dying.wait(PATIENCE) == -signal.SIGKILL
+        uploads = Path(other, "uploads")
+        [half] = uploads.iterdir()
+        assert half.name.startswith("."), "hidden, as everything that is not whole"
+        assert list(half.glob("images/*"))
+
+        again = service.serve("api", **apart)
+        service.worker(wrapped, **apart)
+        wait_until(lambda: list(uploads.iterdir()) == [] and service.images_left() == [])
+        again.learn(archive([0, 1], count=4), **NET)
+    what = {
+        "copied": "API: kill -9 while an upload is copied to another disk",
+        "purging": "worker: kill -9 half way through deleting an upload without a row",
+    }
+    tell(what[point], "never acknowledged: the hidden half is swept away")
+
+
+@pytest.mark.faults
 def test_an_upload_that_was_coming_in_is_cleared(service: Service, tell: Tell) -> None:
     api = service.serve("api")
     sent = httpx.Request("POST", api.http.base_url, files={"archive": ("a.tar", archive([0, 1], 200, size=32))})
-    head = f"POST /v1/updates HTTP/1.1\r\nHost: x\r\nContent-Type: {sent.headers['Content-Type']}\r\n"
+    head = f"POST /v1/updates HTTP/1.1\r\nHost: localhost\r\nContent-Type: {sent.headers['Content-Type']}\r\n"
     body = sent.read()
     with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[: len(body) // 2])

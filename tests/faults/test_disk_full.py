@@ -54,6 +54,7 @@ def test_a_full_disk_refuses_uploads_and_fails_updates_until_there_is_room(small
         filler = fill(small_disk, leave=7 * 1024 * KIBIBYTE)  # less than a version takes twice
         failed = api.ended(api.add(packed("few", few), **TRAINED))
         assert (failed["state"], failed["error"]["code"]) == ("failed", "storage_full"), failed
+        assert failed["stage"] == "publishing", "it is the version itself that found no room"
         assert traces(service, few) == []
         assert failed["attempt"] == 1
         assert_answers(api, 1)
@@ -64,6 +65,22 @@ def test_a_full_disk_refuses_uploads_and_fails_updates_until_there_is_room(small
             "disk full while a version is written (tmpfs)",
             "failed: `storage_full`, with the reason; version 1 answers; the next one succeeds",
         )
+    finally:
+        service.end()
+
+
+def test_a_query_that_finds_no_room_for_its_form_is_told_so(small_disk: Path, tmp_path: Path, tell: Tell) -> None:
+    service = Service(tmp_path / "home", f"sqlite:///{tmp_path / 'zstci.db'}")
+    try:
+        api = service.serve("api", TMPDIR=str(small_disk))
+        filler = fill(small_disk, leave=100 * KIBIBYTE)
+        images = noise(1, count=1, size=1024)  # 3 MB: a form keeps 1 MB in memory
+        refused = api.http.post("/v1/classify", files={"files": images[0]})
+        assert (refused.status_code, refused.json()["code"]) == (507, "storage_full"), refused.text
+        filler.unlink()
+        assert api.http.post("/v1/classify", files={"files": images[0]}).json()["code"] == "no_classes_yet"
+        assert "Traceback" not in api.log.read_text()
+        tell("temporary folder full during a query's form (tmpfs)", "507 `storage_full`; answered when there is room")
     finally:
         service.end()
 

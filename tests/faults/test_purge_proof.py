@@ -31,7 +31,7 @@ def assert_receipt(entry: Any, images: list[bytes]) -> None:
 @pytest.mark.parametrize("database_url", PORTABLE, indirect=True)
 def test_nothing_of_an_image_is_left_after_any_end(service: Service, tell: Tell) -> None:
     api, _ = service.serve("api"), service.worker()
-    first, failing, running, waiting, checked, bad = (noise(seed) for seed in range(6))
+    first, failing, running, waiting, checked, bad, kept, left_out, more, instant = (noise(seed) for seed in range(10))
 
     entry = api.learn(packed("first", first), **NET)
     assert_receipt(entry, first)
@@ -57,6 +57,21 @@ def test_nothing_of_an_image_is_left_after_any_end(service: Service, tell: Tell)
     assert_receipt(entry, running)
     ends["cancelled at work"] = traces(service, running)
 
+    half = [image[:-60] for image in left_out]  # no image any more, but every pixel of its upper part
+    entry = api.learn(packed("kept", [*kept, *half]), on_bad_image="skip")
+    assert len(entry["rejected"]) == len(half)
+    assert_receipt(entry, [*kept, *half])
+    ends["with images left out"] = traces(service, [*kept, *left_out])
+
+    entry = api.learn(packed("first", more), on_existing_class="merge")
+    assert_receipt(entry, more)
+    ends["merged into a known class"] = traces(service, more)
+
+    entry = api.learn(packed("instant", instant), **TRAINED, instant="true", epochs="2")
+    assert entry["instant_version"] is not None
+    assert_receipt(entry, instant)
+    ends["instant"] = traces(service, instant)
+
     api.post("/v1/updates?dry_run=true", 200, files={"archive": ("a.tar", packed("checked", checked))})
     ends["dry run"] = traces(service, checked)
     api.post("/v1/updates", 422, files={"archive": ("a.tar", packed("bad", [*bad, b"no image at all"]))})
@@ -64,4 +79,4 @@ def test_nothing_of_an_image_is_left_after_any_end(service: Service, tell: Tell)
 
     for end, found in ends.items():
         assert found == [], end
-        tell(f"purge proof: {end}", "no part of an image and no picture in any file, table or log")
+        tell(f"purge proof: {end}", "no part of an image and no picture in any file, table or log, nor below TMPDIR")

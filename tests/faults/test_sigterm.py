@@ -6,20 +6,21 @@ import signal
 import socket
 import time
 
+import httpx
 import pytest
 
 from tests.faults.conftest import Tell
 from tests.pictures import archive, picture
-from tests.processes import NET, PATIENCE, Api, Service
+from tests.processes import NET, PATIENCE, Api, Service, wait_until
 
 pytestmark = pytest.mark.slow
 
 GRACE = 20.0  # the service's own is 8 s; more for a machine that has other things to do
 
 
-def begin(api: Api, length: int) -> socket.socket:
+def begin(api: Api, length: int, path: str = "/v1/classify", kind: str = "image/png") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE)
-    head = "POST /v1/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nConnection: close\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nConnection: close\r\n"
     connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
     return connection
 
@@ -53,3 +54,20 @@ def test_a_request_that_never_ends_does_not_hold_up_the_end(sqlite_service: Serv
         api.process.wait(GRACE)
     seconds = time.monotonic() - started
     tell("API: SIGTERM with a body that never ends", f"the process ends after {seconds:.0f} s (grace time 8 s)")
+
+
+def test_an_upload_that_was_coming_in_is_gone_with_the_process(sqlite_service: Service, tell: Tell) -> None:
+    api = sqlite_service.serve("api")
+    sent = httpx.Request("POST", api.http.base_url, files={"archive": ("a.tar", archive([0, 1], 200, size=32))})
+    body = sent.read()
+    with begin(api, len(body), "/v1/updates", sent.headers["Content-Type"]) as half:
+        half.sendall(body[: len(body) // 2])
+        wait_until(lambda: [path for path in sqlite_service.images_left() if path.suffix != ".lock"])
+        api.process.send_signal(signal.SIGTERM)
+        api.process.wait(GRACE)
+    assert api.process.returncode in (0, -signal.SIGTERM)
+    assert sqlite_service.images_left() == []
+
+    again = sqlite_service.serve("api")
+    assert again.get("/v1/updates")["data"] == []
+    tell("API: SIGTERM during an upload", "the process ends within its grace time, and nothing of the upload is left")

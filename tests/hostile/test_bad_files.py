@@ -188,6 +188,39 @@ def test_a_zip_of_a_million_tiny_entries_is_refused_in_little_memory_by_the_defa
     assert resident_bytes() - before < 16 * 2**20
 
 
+def folders_only() -> bytes:
+    return tarred({f"folder-{number}/.hidden": b"" for number in range(50)})
+
+
+def empty_members() -> bytes:
+    """A million bytes that unpack to nothing, and then a tar."""
+    return gzip.compress(b"") * 50_000 + gzip.compress(tarred(DIGITS))
+
+
+def long_tail() -> bytes:
+    return gzip.compress(tarred(DIGITS) + bytes(2**22))
+
+
+class Clock:
+    """A deadline that passes after so many questions: only time is faked."""
+
+    def __init__(self, questions: int) -> None:
+        self.left = questions
+
+    def __call__(self) -> float:
+        self.left -= 1
+        return 0.0 if self.left > 0 else 1e9
+
+
+@pytest.mark.parametrize("packed", [folders_only, empty_members, long_tail])
+def test_what_gives_no_image_is_timed_too(tmp_path, monkeypatch, packed):
+    archive = received(tmp_path / "form", packed())
+    monkeypatch.setattr("service.usecases.deadline.time.monotonic", Clock(20 if packed is not long_tail else 30))
+
+    with pytest.raises(CheckTooLong, match="several updates"):
+        stage([archive], [], [], tmp_path / "target", Settings(), "skip")
+
+
 def test_an_upload_that_takes_too_long_to_check_is_given_up(tmp_path):
     archive = received(tmp_path / "form", zipped(DIGITS))
 

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.hostile.conftest import left_behind
+from tests.hostile.conftest import SMALL, left_behind
 from tests.processes import COMMAND, Api, Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -19,29 +20,54 @@ CONFIG = Path(__file__).with_name("schemathesis.toml")
 SEED, PER_OPERATION, AT_LEAST = 20261118, 75, 2000
 
 
-def test_generated_requests_get_only_documented_answers_and_leave_nothing_behind(
-    service: Service, api: Api, tmp_path: Path
-) -> None:
-    report = tmp_path / "report.json"
+def generated(api: Api, folder: Path, *options: str) -> tuple[subprocess.CompletedProcess[str], Any]:
+    """What schemathesis printed, and its report."""
+    report = folder / "report.json"
     run = subprocess.run(
         [
             *(COMMAND.with_name("schemathesis"), "--config-file", CONFIG, "run", f"{api.http.base_url}/openapi.json"),
-            *("--checks", "all", "--seed", str(SEED), "--max-examples", str(PER_OPERATION)),
+            *("--checks", "all", "--seed", str(SEED), *options),
             *("--generation-database", "none", "--no-color", "--continue-on-failure"),
             *("--report", "json", "--report-json-path", report),
         ],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path / "hypothesis")},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")},
         capture_output=True,
         text=True,
         timeout=800,
     )
+    return run, json.loads(report.read_text()) if report.exists() else None
+
+
+def test_generated_requests_get_only_documented_answers_and_leave_nothing_behind(
+    service: Service, api: Api, tmp_path: Path
+) -> None:
+    run, found = generated(api, tmp_path, "--max-examples", str(PER_OPERATION))
 
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-2000:]
-    found = json.loads(report.read_text())
     print(f"\nschemathesis: {found['test_cases']['generated']} cases, {found['running_time']:.0f} s, seed {SEED}")
     assert found["operations"]["tested"] == found["operations"]["total"]
     assert found["test_cases"]["generated"] >= AT_LEAST
     assert api.http.get("/readyz").status_code == 200
     assert "Traceback" not in api.log.read_text()
     assert left_behind(service, api) == []
+
+
+def test_a_key_of_the_lowest_scope_gets_only_documented_refusals(tmp_path: Path) -> None:
+    service = Service(tmp_path / "home", f"sqlite:///{tmp_path / 'zstci.db'}")
+    try:
+        service.run("migrate")
+        key = json.loads(service.run("keys", "create", "stranger", "--scope", "query", "--json")[0])["key"]
+        api = service.serve("api", **SMALL)
+        header = f"Authorization: Bearer {key}"
+        # What it may not do is refused although the request is as described.
+        run, _ = generated(
+            api, tmp_path, "--max-examples", "3", "-H", header, "--exclude-checks", "positive_data_acceptance"
+        )
+        assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-2000:]
+        refused = api.http.get("/v1/keys", headers={"Authorization": f"Bearer {key}"})
+        assert refused.status_code == 403
+        assert api.http.get("/v1/keys").status_code == 401
+        assert "Traceback" not in api.log.read_text()
+    finally:
+        service.end()

@@ -3,17 +3,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, inspect, select, text
 
+from service.config import Settings
 from service.domain import Actor
 from service.errors import DatabaseBehind
 from service.storage import migrate
 from service.storage.audit import AuditStore
 from service.storage.database import Database
 from service.storage.keys import KeyStore
+from service.storage.prepare import migrate as migrate_all
+from service.storage.prepare import prepare_database
 from service.storage.tables import Base
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
@@ -173,3 +177,17 @@ def test_the_migrations_are_installed_with_the_program():
     assert (here / "script.py.mako").is_file()
     for name in ("0001_first_tables.py", "0002_keys_and_audit.py"):
         assert (here / "versions" / name).is_file()
+
+
+def test_a_postgres_whose_job_queue_is_behind_says_what_to_run(postgres_url, tmp_path):
+    settings = Settings(home=tmp_path / "home", database_url=postgres_url)
+    migrate.upgrade(postgres_url)
+    with pytest.raises(DatabaseBehind, match=r"job queue's tables .*; run: zstci migrate"):
+        prepare_database(settings)
+    migrate_all(settings)
+    prepare_database(settings)
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE dbos.dbos_migrations SET version = version - 1")
+    with pytest.raises(DatabaseBehind, match="job queue's tables"):
+        prepare_database(settings)

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.processes import Service
 from tests.soak.report import draw, table
 from tests.soak.soak import soak
+from tests.soak.test_overload import overload
 
 HERE = Path(__file__).parent
 
@@ -27,7 +28,13 @@ def main() -> int:
             outcome = soak(service, 60 * options.minutes, options.clients, options.seed)
         finally:
             service.end()
-    shown = table(outcome)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            overloaded = overload(Path(folder))
+        except AssertionError as error:
+            overloaded = "not as it must be"
+            outcome.ledger.fault(f"overload: {error}")
+    shown = f"{table(outcome)}\n\n## Ten times too many queries\n\n{overloaded}"
     command = f"make soak MINUTES={options.minutes:g} ARGS='--clients {options.clients} --seed {options.seed}'"
     text = f"# Soak\n\n`{command}`, SQLite, one API process and one worker.\n\n{shown}\n\n![Over time](results.png)\n"
     options.out.mkdir(parents=True, exist_ok=True)

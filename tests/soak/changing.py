@@ -28,6 +28,7 @@ _WAYS: list[tuple[str, dict[str, str]]] = [
     ("instant", {**_TRAINED, "epochs": "2", "instant": "true"}),
     *[("to cancel", {**_TRAINED, "epochs": "5000"})] * 2,
 ]
+_EACH = _WAYS[5:-1]  # one of every kind, in turn: none is left to chance
 _BAD: list[dict[str, bytes]] = [
     {"../evil/0.png": picture(1)},
     {"c/0.png": b"no image", "c/1.png": picture(1)},
@@ -42,13 +43,15 @@ class Changer:
 
     def __init__(self, http: httpx.Client, ledger: Ledger, seed: int) -> None:
         self._http, self._ledger, self._random = http, ledger, Random(seed)
+        self._rounds = 0
 
     def begin(self, options: dict[str, str]) -> None:
         """Version 1, of the classes that stay."""
         self._follow(self._send("first", BASE, options), to_cancel=False)
 
     def round(self) -> None:
-        ways = self._random.choices(_WAYS, k=self._random.randint(1, 3))
+        ways = [*self._random.choices(_WAYS, k=self._random.randint(0, 2)), _EACH[self._rounds % len(_EACH)]]
+        self._rounds += 1
         changes = self._random.choices([self._rename, self._delete, self._roll, self._bad_upload], k=3)
         seeds = [self._random.random() for _ in changes]
         with ThreadPoolExecutor(len(ways) + 1) as pool:

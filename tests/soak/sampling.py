@@ -12,10 +12,12 @@ import numpy as np
 
 from tests.processes import children
 
-__all__ = ["Sample", "Sampler", "Trend", "trends"]
+__all__ = ["Sample", "Sampler", "Trend", "growing", "trends"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_WARM_UP = 0.25  # share of the time in which libraries load and pools fill
+_LEAST_SECONDS = 480.0  # shorter ones say nothing of a trend: libraries are loaded late, by the first deletion, say
+_MEBIBYTES_AN_HOUR, _FILES_AN_HOUR, _MOST_FILES = 200.0, 60.0, 200
+_WARM_UP = 0.4  # share of the time in which libraries load and pools fill
 
 
 @dataclass(frozen=True)
@@ -78,3 +80,22 @@ def trends(samples: list[Sample]) -> list[Trend]:
             begin, end = float(values[:edge].mean()), float(values[-edge:].mean())
             found.append(Trend(process, unit, begin, end, float(values.max()), slope))
     return found
+
+
+def growing(found: list[Trend], seconds: float) -> list[str]:
+    """What is not flat. A real leak of a version a swap, a few hundred swaps an hour, is far above these bounds; the
+    rest of an allocator's coming and going is below."""
+    faults = [
+        f"{trend.process} has up to {trend.highest:.0f} open files"
+        for trend in found
+        if trend.unit == "files" and trend.highest > _MOST_FILES
+    ]
+    if seconds < _LEAST_SECONDS:
+        return faults
+    for trend in found:
+        limit = _MEBIBYTES_AN_HOUR if trend.unit == "MiB" else _FILES_AN_HOUR
+        grown = (trend.end - trend.begin) / (seconds * (1 - _WARM_UP)) * 3600
+        # Both: a fit follows a single late step, and two ends may lie on two waves.
+        if min(trend.per_hour, grown) > limit:
+            faults.append(f"{trend.process} grows by {trend.per_hour:+.0f} {trend.unit} an hour, more than {limit:g}")
+    return faults

@@ -13,7 +13,7 @@ from tests.processes import NET, Api, Service, wait_until
 from tests.soak.asking import Asker
 from tests.soak.changing import Changer
 from tests.soak.ledger import Ledger
-from tests.soak.sampling import Sample, Sampler, Trend, trends
+from tests.soak.sampling import Sample, Sampler, Trend, growing, trends
 
 __all__ = ["SETTINGS", "Outcome", "soak"]
 
@@ -62,13 +62,14 @@ def soak(service: Service, seconds: float, clients: int = 8, seed: int = 5) -> O
     ledger.check_updates()
     ledger.check_answers(versions, {n: _seconds(entry["created_at"]) for n, entry in versions.items()})
     _check_processes(sampler, service, ledger)
+    found = trends(sampler.samples)
+    for fault in growing(found, lasted):
+        ledger.fault(fault)
     answered = [answer.version for answer in sorted(ledger.answers, key=lambda answer: answer.at)]
     swaps = _swaps(api.log)
     if len(set(answered)) < 2:
         ledger.fault("all answers are of one version")
-    return Outcome(
-        lasted, clients, ledger, sampler.samples, trends(sampler.samples), len(versions), rounds, swaps, begun_at
-    )
+    return Outcome(lasted, clients, ledger, sampler.samples, found, len(versions), rounds, swaps, begun_at)
 
 
 def _versions(api: Api) -> dict[int, dict[str, Any]]:

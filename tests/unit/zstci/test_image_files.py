@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 from zstci import ImageFiles
 from zstci.config import InputConfig
 from zstci.errors import UnreadableImage
+from zstci.pixels import upright_rgb
 
 SIZE = InputConfig(size=16, resize=16)
 SUFFIXES = ["jpg", "png", "webp", "gif", "bmp"]
@@ -104,6 +106,19 @@ def test_a_cmyk_file_becomes_rgb(tmp_path):
     Image.fromarray(UPRIGHT).convert("CMYK").save(tmp_path / "a.jpg", quality=100, subsampling=0)
 
     assert_nearly(decoded(tmp_path / "a.jpg"), UPRIGHT)
+
+
+def test_a_large_16_bit_image_is_scaled_in_little_memory():
+    wide = np.arange(4_000_000, dtype=np.uint16).reshape(1000, 4000)
+    tracemalloc.start()
+    try:
+        shown = np.asarray(upright_rgb(Image.fromarray(wide)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert (shown[..., 0] == (wide / 65535 * 255).round()).all()
+    assert peak < 24 * 2**20, "in doubles it would be 32 MB, and several times that on the way"
 
 
 @pytest.mark.parametrize("brightest", [255, 120, 3])

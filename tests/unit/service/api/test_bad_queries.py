@@ -110,6 +110,19 @@ def test_one_query_too_many_is_told_to_come_back(client, parts, path):
     assert client.post(f"/v1/{path}", content=picture(1)).status_code == 200
 
 
+@pytest.mark.parametrize("how", [{"content": picture(1)}, {"files": {"files": picture(1)}}], ids=["raw", "form"])
+def test_more_bytes_than_may_wait_are_told_to_come_back(client, parts, how):
+    parts.bodies.take(parts.bodies.limit - 100)  # as other queries do
+    response = client.post("/v1/classify", **how)
+    refused(response, 503, "busy")
+    assert response.headers["Retry-After"] == "1"
+    assert parts.bodies.used == parts.bodies.limit - 100, "what came of it is given back"
+
+    parts.bodies.give_back(parts.bodies.used)
+    assert client.post("/v1/classify", **how).status_code == 200
+    assert parts.bodies.used == 0
+
+
 def test_a_connection_that_ends_within_the_body_is_no_accident_of_ours(client, caplog):
     messages = iter([{"type": "http.request", "body": b"half", "more_body": True}, {"type": "http.disconnect"}])
     sent: list[Any] = []

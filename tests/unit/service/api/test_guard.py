@@ -247,6 +247,16 @@ def test_a_key_that_asks_too_much_has_to_wait_and_others_do_not(home):
         assert client.get("/healthz").status_code == 200
 
 
+def test_who_sends_one_wrong_key_after_the_other_has_to_wait_and_a_right_one_is_let_in(client, make_key):
+    key, wrong = make_key(), {"Authorization": "Bearer nobody's"}
+    answers = [ask(client, **wrong) for _ in range(110)]
+
+    assert {answer.status_code for answer in answers[:100]} == {401}
+    refused(answers[-1], 429, "rate_limited")
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+    assert ask(client, **key).status_code == 200
+
+
 def test_metrics_need_a_key_unless_they_are_open(client, make_key):
     key = make_key()
     refused(client.get("/metrics"), 401, "unauthenticated")

@@ -1,6 +1,7 @@
 """The folder of an upload that comes in is gone when its request ends, however it ends."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def test_the_folder_is_there_during_the_request_and_gone_afterwards(settings):
     async def request() -> None:
         async with incoming(settings) as folder:
             (folder / "000001").write_bytes(b"image")
-            assert work(settings) == [folder]
+            assert sorted(work(settings)) == [folder, folder.with_suffix(".lock")]
 
     (settings.home / "work").mkdir(exist_ok=True)
     asyncio.run(request())
@@ -79,10 +80,23 @@ asyncio.run(request())
 def test_what_a_killed_process_left_is_cleared_by_the_next_start(settings):
     code = _KILLED.format(home=str(settings.home))
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == -9
-    assert len(work(settings)) == 1
+    assert [path.suffix for path in sorted(work(settings))] == ["", ".lock"]
 
     with local_client(create_app(settings)):
         assert work(settings) == []
+
+
+def test_a_folder_that_was_half_deleted_is_cleared_whatever_went_first(settings):
+    for name in ("incoming-1", "incoming-2"):
+        (settings.home / "work" / name).mkdir(parents=True)
+        (settings.home / "work" / name / "000001").write_bytes(b"image")
+    stray, fresh = settings.home / "work" / "incoming-3.lock", settings.home / "work" / "incoming-4.lock"
+    for lock in (settings.home / "work" / "incoming-2.lock", stray, fresh):
+        lock.touch()
+    os.utime(stray, (0, 0))
+
+    clear_leftovers(settings)
+    assert work(settings) == [fresh], "its folder may come in a moment"
 
 
 def test_work_of_others_is_not_cleared(settings):

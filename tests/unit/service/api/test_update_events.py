@@ -1,11 +1,14 @@
 """The stream of an update's events, with a worker's reports written by hand."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
-from service.domain import Failure, Report
+from service.app import create_app
+from service.domain import Actor, Failure, Report
+from tests.local import local_client
 from tests.unit.service.api.sending import send
 from tests.unit.service.api.surface import refused
 
@@ -70,6 +73,34 @@ def test_a_stream_that_was_cut_goes_on_after_the_last_event(client, finished):
 
 def test_what_comes_after_the_end_is_an_empty_stream(client, finished):
     assert events(client, finished, "9" * 18) == []
+
+
+def test_more_streams_than_the_limit_are_told_to_come_back(home):
+    with local_client(create_app(home.model_copy(update={"max_streams": 1}))) as client:
+        update_id = send(client).json()["id"]
+        parts = client.app.state.parts  # type: ignore[attr-defined]
+        with parts.streams:  # as long as somebody watches
+            told = refused(client.get(f"/v1/updates/{update_id}/events"), 503, "busy")
+        assert "streams of events" in told["detail"]
+        client.post(f"/v1/updates/{update_id}/cancel")
+        assert events(client, update_id)[-1][1] == "done"
+        assert parts.streams.inside == 0
+
+
+def test_a_stream_ends_when_the_secret_it_was_asked_with_is_rotated_away(client, parts, make_key):
+    update_id = send(client).json()["id"]
+    key = make_key("query")
+    [stored] = parts.keys.good()
+    threading.Timer(0.5, lambda: rotate(parts, stored.key.id)).start()
+    response = client.get(f"/v1/updates/{update_id}/events", headers=key)
+
+    assert response.status_code == 200
+    assert "event: done" not in response.text, "or it would have ended anyway"
+
+
+def rotate(parts, key_id: str) -> None:
+    parts.key_manager.rotate(Actor(None, "test"), key_id)
+    parts.keyring.refresh()
 
 
 def test_one_updates_stream_has_no_event_of_another(client, finished):

@@ -1,6 +1,7 @@
 """Updates that are taken. No worker runs here, so they wait."""
 
 import gzip
+import hashlib
 import json
 from pathlib import Path
 
@@ -173,6 +174,17 @@ def test_a_cancelled_update_leaves_no_image_but_a_receipt(client, parts):
     assert list((parts.settings.home / "files/uploads").iterdir()) == []
     [listed] = client.get("/v1/updates").json()["data"]
     assert "sha256" not in listed["receipt"]
+
+
+def test_the_receipt_names_what_was_left_out_too(client):
+    bad = {"digit-7/text.png": b"hello", "digit-8/large.png": b"x" * 3000}
+    update_id = send(client, {**NEW, **bad}, on_bad_image="skip").json()["id"]
+    receipt = client.post(f"/v1/updates/{update_id}/cancel").json()["receipt"]
+
+    assert receipt["images"] == 8
+    assert receipt["bytes"] == sum(len(content) for content in (*NEW.values(), *bad.values()))
+    read = [*NEW.values(), bad["digit-7/text.png"]]  # the other one is too large to be read
+    assert receipt["sha256"] == sorted(hashlib.sha256(content).hexdigest() for content in read)
 
 
 def test_a_cancelled_updates_classes_may_be_sent_again(client):

@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from service.errors import Busy
-from service.serving.pool import Gate, cores, make_pool
+from service.serving.pool import Budget, Gate, cores, make_pool
 
 
 def test_every_thread_computes_on_one_core():
@@ -52,3 +52,15 @@ def test_a_gate_lets_go_of_a_query_that_fails():
             raise ValueError("bad")
 
     assert gate.inside == 0
+
+
+def test_a_budget_refuses_what_would_not_fit_and_gets_back_what_was_taken():
+    budget = Budget(10)
+    budget.take(6)
+    with pytest.raises(Busy, match="10 bytes") as refused:
+        budget.take(5)
+    assert refused.value.retry_after == 1
+    budget.take(4)
+    budget.give_back(10)
+
+    assert budget.used == 0

@@ -66,6 +66,15 @@ def artifacts(request: pytest.FixtureRequest, tmp_path: Path) -> Artifacts:
     return Artifacts(url[request.param], tmp_path / "cache")
 
 
+def test_one_file_is_read_without_a_copy_of_the_others(artifacts, tmp_path):
+    artifacts.put(a_folder(tmp_path, "upload.json"), "uploads/a")
+
+    assert artifacts.read("uploads/a", "upload.json") == b"{}"
+    assert artifacts.copies("uploads") == []
+    with pytest.raises(BadUpload, match="send them again"):
+        artifacts.read("uploads/b", "upload.json")
+
+
 def a_folder(tmp_path: Path, last: str = "version.json", text: str = "one") -> Path:
     folder = tmp_path / f"work-{uuid.uuid4().hex}"
     (folder / "images").mkdir(parents=True)

@@ -1,12 +1,15 @@
 """Which version a process answers from, and what happens when that one is damaged or the database is away."""
 
+import json
+import time
 import weakref
 
 import pytest
 
 from service.errors import CorruptBundle, DatabaseUnreachable, StorageUnreachable, UnknownVersion, VersionChanged
-from service.serving.bundle import INDEX
+from service.serving.bundle import ENGINE, INDEX, VERSION, _digest, _facts
 from service.serving.live import ModelSlot
+from service.storage.tables import VersionRow
 from service.usecases import follow
 from service.usecases.follow import Follower
 
@@ -28,6 +31,18 @@ def damage(bench, number):
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def break_engine(bench, number):
+    """Of a version whose checksums are all right."""
+    folder = bench.parts.artifacts.local(bench.parts.versions.get(number).bundle)
+    (folder / ENGINE).write_bytes(b"no engine")
+    content = json.loads((folder / VERSION).read_text())
+    content["files"][ENGINE] = _facts(folder / ENGINE)
+    content["sha256"] = _digest(content)
+    (folder / VERSION).write_text(json.dumps(content))
+    with bench.parts.database.write() as session:
+        session.get_one(VersionRow, number).sha256 = content["sha256"]
+
+
 def test_a_process_follows_the_active_version_and_keeps_the_one_before(bench, follower, slot):
     assert follower.refresh()
     assert not follower.refresh(), "nothing has changed"
@@ -42,11 +57,52 @@ def test_the_oldest_version_is_let_go_before_the_next_one_is_read_so_that_there_
     follower.activate(2)
     oldest = weakref.ref(slot.get(1))
     bench.learn([3])
-    damage(bench, 3)  # its reading ends early, so what was let go before is seen
+    break_engine(bench, 3)  # its reading ends early, so what was let go before is seen
 
     assert not follower.refresh()
     assert slot.loaded == (2,)
     assert oldest() is None
+
+
+def test_for_a_damaged_version_no_other_one_is_let_go(bench, follower, slot):
+    follower.activate(1)
+    follower.activate(2)
+    bench.learn([3])
+    damage(bench, 3)
+
+    assert not follower.refresh()
+    assert slot.loaded == (2, 1)
+
+
+def test_a_process_that_could_not_load_a_version_is_well_again_when_another_one_goes_back(bench, follower, slot):
+    follower.activate(1)
+    slot_of_other = ModelSlot()
+    other = Follower(bench.parts.versions, bench.parts.artifacts, slot_of_other)
+    other.refresh()
+    other.activate(2)  # it has it in memory when its files are damaged
+    damage(bench, 2)
+
+    assert not follower.refresh()
+    assert follower.problem is not None
+    other.activate(1)
+    assert not follower.refresh()
+    assert (slot.version, follower.problem) == (1, None)
+
+
+def test_a_new_version_is_noticed_by_a_thread_of_its_own(bench, follower, slot):
+    follower.start(0.05)
+    try:
+        for number in (1, 2):
+            bench.parts.versions.activate(number)
+            deadline = time.monotonic() + 30
+            while slot.version != number:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+    finally:
+        follower.close()
+    bench.parts.versions.activate(1)
+    time.sleep(0.2)
+    assert slot.version == 2, "nobody follows any more"
 
 
 def test_new_names_are_shown_without_a_new_version(bench, follower, slot):
@@ -78,7 +134,7 @@ def test_a_damaged_version_leaves_the_old_one_answering_and_says_so(bench, follo
 
     assert not follower.refresh()
     assert slot.version == 1
-    assert "version 2 cannot be loaded" in follower.problem
+    assert follower.problem == "version 2 cannot be loaded (A version's files are damaged); the log says why"
     assert not follower.refresh(), "and it is not tried again at once"
 
 
@@ -134,6 +190,6 @@ def test_files_that_are_away_leave_the_old_version_answering_and_are_asked_again
         patched.setattr(bench.parts.artifacts, "local", away)
         assert not follower.refresh()
     assert slot.version == 1
-    assert "version 2 cannot be loaded: away" in follower.problem
+    assert "version 2 cannot be loaded (The storage of the files does not answer)" in follower.problem
     assert follower.refresh()
     assert (slot.version, follower.problem) == (2, None)

@@ -71,6 +71,48 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     assert kept == sorted([version.name, f"{update.id}-1"]), "what belongs to a version or to an update at work stays"
 
 
+@pytest.mark.parametrize("kind", ["uploads", "versions"])
+def test_what_a_killed_put_or_delete_left_half_done_goes(bench, sweeper, monkeypatch, kind):
+    ended, waiting = bench.learn([0, 1]), bench.submit([2])
+    names = {ended.id: f".{ended.id}-0-1.abc", waiting.id: f".{waiting.id}.abc", "nobody": f".{'0' * 32}.abc"}
+    folders = {owner: bench.settings.home / "files" / kind / name for owner, name in names.items()}
+    for folder in folders.values():
+        (folder / "images").mkdir(parents=True)
+        (folder / "images" / "000001.png").write_bytes(b"image")
+        os.utime(folder, (0, 0))  # a copy is as old as its original
+
+    sweeper.sweep()
+    assert [owner for owner, folder in folders.items() if folder.exists()] == [waiting.id, "nobody"]
+    monkeypatch.setattr(sweep, "_ORPHAN_SECONDS", 0.0)
+    monkeypatch.setattr(sweep, "_FILES_SECONDS", 0.0)
+    time.sleep(0.02)
+    sweeper.sweep()
+
+    assert [owner for owner, folder in folders.items() if folder.exists()] == []
+    assert bench.parts.artifacts.exists(f"uploads/{waiting.id}")
+
+
+def test_a_database_without_a_version_sweeps_nothing_from_files_that_have_some(bench, sweeper, monkeypatch, caplog):
+    monkeypatch.setattr(sweep, "_ORPHAN_SECONDS", 0.0)
+    monkeypatch.setattr(sweep, "_FILES_SECONDS", 0.0)
+    for key in ("versions", "uploads"):
+        folder = bench.settings.home / "files" / key / ("0" * 32)
+        folder.mkdir(parents=True)
+        (folder / f"{key[:-1]}.json").write_text("{}")
+
+    for _ in range(3):
+        sweeper.sweep()
+        time.sleep(0.01)
+    assert sorted(path.name for path in bench.files("files")) == ["upload.json", "version.json"]
+    assert [record.action for record in caplog.records if record.levelname == "ERROR"] == ["files_of_another_database"]
+
+    bench.learn([0, 1])
+    for _ in range(2):
+        sweeper.sweep()
+        time.sleep(0.01)
+    assert not [path for path in bench.files("files") if path.parent.name == "0" * 32]
+
+
 def test_what_this_machine_began_and_another_one_ended_goes(bench, sweeper):
     begun, over = bench.submit([0, 1]), bench.submit([2, 3])
     for update in (begun, over):
