@@ -36,6 +36,7 @@ from service.usecases.check_image import check
 from service.usecases.class_names import clean
 from service.usecases.disk import full_disk_is_named
 from service.usecases.entry_names import class_and_image
+from zstci.config import InputConfig
 from zstci.errors import LabelMismatch
 
 __all__ = ["ReceivedFile", "load", "stage"]
@@ -63,12 +64,13 @@ def stage(
     target: Path,
     limits: Settings,
     on_bad_image: Literal["reject", "skip"],
+    net_input: InputConfig,
 ) -> Upload:
     """Whatever is refused, the caller removes `target`: nothing is written anywhere else."""
     if len(files) != len(labels):
         raise LabelMismatch(f"there are {len(files)} files and {len(labels)} labels; send one label for each file")
     with full_disk_is_named():
-        staging = _Staging(target, limits)
+        staging = _Staging(target, limits, net_input)
         for source in (_packed(archives, limits), _labelled(files, labels)):
             with closing(source):
                 for sent in source:
@@ -76,8 +78,9 @@ def stage(
         return staging.finish(on_bad_image)
 
 
-def load(folder: Path) -> Upload:
-    """The upload as it was staged; every byte is compared, since what is damaged must not be learnt."""
+def load(folder: Path, between: Callable[[], None] = lambda: None) -> Upload:
+    """The upload as it was staged; every byte is compared, since what is damaged must not be learnt. `between` is
+    called between two images, and may raise to stop."""
     try:
         saved = json.loads((folder / _LIST).read_bytes())
         if saved["format"] != _FORMAT:
@@ -85,6 +88,7 @@ def load(folder: Path) -> Upload:
         images = tuple(UploadedImage(**row) for row in saved["images"])
         rejected = tuple(RejectedImage(**row) for row in saved["rejected"])
         for image in images:
+            between()
             _compare(folder, image)
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
         raise _damaged(f"{type(error).__name__}: {error}") from error
@@ -92,8 +96,8 @@ def load(folder: Path) -> Upload:
 
 
 class _Staging:
-    def __init__(self, target: Path, limits: Settings) -> None:
-        self._target, self._limits = target, limits
+    def __init__(self, target: Path, limits: Settings, net_input: InputConfig) -> None:
+        self._target, self._limits, self._net_input = target, limits, net_input
         self._deadline = time.monotonic() + limits.upload_seconds
         self._seen: dict[str, set[str]] = {}  # image names by class
         self._count = 0
@@ -107,7 +111,7 @@ class _Staging:
             if sent.size > self._limits.max_image_bytes:
                 raise ImageTooLarge(f"it has more than {self._limits.max_image_bytes} bytes; scale it down")
             content = sent.read()
-            kind = check(content, self._limits.max_pixels)
+            kind = check(content, self._net_input, self._limits.max_pixels)
         except BadImage as fault:
             self._rejected.append(RejectedImage(sent.name, fault.code, str(fault)))
             return
