@@ -16,7 +16,7 @@ __all__ = ["check"]
 _DRAFT = (64, 64)
 
 
-def check(content: bytes, config: InputConfig, max_pixels: int) -> str:
+def check(content: bytes, max_pixels: int, config: InputConfig) -> str:
     """The format, such as JPEG, of an image that opens as a whole. `config` is of the net that will learn it."""
     if not content:
         raise EmptyImage("it has 0 bytes")

@@ -43,6 +43,7 @@ __all__ = ["ReceivedFile", "load", "stage"]
 
 _LIST = "upload.json"
 _FORMAT = 1
+_DEFAULT_INPUT = InputConfig()
 # MPO is what Pillow calls a JPEG with a preview or a depth map behind it, as phones make them.
 _SUFFIXES = {"BMP": "bmp", "GIF": "gif", "JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp"}
 _OUR_FILE = re.compile(rf"images/\d{{6,}}\.({'|'.join(set(_SUFFIXES.values()))})")
@@ -64,7 +65,7 @@ def stage(
     target: Path,
     limits: Settings,
     on_bad_image: Literal["reject", "skip"],
-    net_input: InputConfig,
+    net_input: InputConfig = _DEFAULT_INPUT,
 ) -> Upload:
     """Whatever is refused, the caller removes `target`: nothing is written anywhere else."""
     if len(files) != len(labels):
@@ -111,7 +112,7 @@ class _Staging:
             if sent.size > self._limits.max_image_bytes:
                 raise ImageTooLarge(f"it has more than {self._limits.max_image_bytes} bytes; scale it down")
             content = sent.read()
-            kind = check(content, self._net_input, self._limits.max_pixels)
+            kind = check(content, self._limits.max_pixels, self._net_input)
         except BadImage as fault:
             self._rejected.append(RejectedImage(sent.name, fault.code, str(fault)))
             return
