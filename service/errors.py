@@ -2,6 +2,7 @@
 
 ZstciError
 └── ServiceError
+    ├── InvalidRequest         a parameter, a header or JSON that is not as described
     ├── BadImage               one image cannot be used
     │   ├── EmptyImage         0 bytes
     │   ├── NotAnImage         no format that is read here
@@ -85,6 +86,7 @@ __all__ = [
     "InvalidForm",
     "InvalidOption",
     "InvalidPrecondition",
+    "InvalidRequest",
     "KeyRevoked",
     "LastClass",
     "NameTaken",
@@ -121,6 +123,10 @@ __all__ = [
 class ServiceError(ZstciError):
     code, status, title = "internal_error", 500, "Something broke inside"
     retry_after: int | None = None  # seconds, for those that pass by themselves
+
+
+class InvalidRequest(ServiceError):
+    code, status, title = "invalid_request", 422, "The request is not valid"
 
 
 class BadImage(ServiceError):

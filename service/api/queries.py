@@ -14,6 +14,7 @@ from service.api.dependencies import MODEL_VERSION
 from service.api.guard import Guarded
 from service.api.images import BODY
 from service.api.metrics import BATCH_SIZE, REQUEST_SECONDS
+from service.api.problem_examples import QUERY
 from service.api.problems import problems
 from service.api.question import Asked, Question
 from service.api.schemas import Classification, Classifications, Embeddings, Hit, Predicted, Search, Searches
@@ -29,7 +30,7 @@ router = APIRouter(
     prefix="/v1",
     tags=["queries"],
     route_class=Guarded,
-    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503)},
+    responses={200: MODEL_VERSION, **problems(*QUERY)},
 )
 
 TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]

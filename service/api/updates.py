@@ -14,6 +14,7 @@ from service.api.dependencies import CurrentParts
 from service.api.guard import CurrentActor, Guarded
 from service.api.incoming import incoming
 from service.api.pages import Cursor, Limit
+from service.api.problem_examples import CANCEL, STORED, UPDATE
 from service.api.problems import problems
 from service.api.update_options import FIELDS, parse_labels, parse_options
 from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
@@ -21,14 +22,16 @@ from service.api.upload_form import Form, receive
 from service.bootstrap import Parts
 from service.config import Settings
 from service.domain import Actor, Event, State
-from service.errors import InvalidForm, InvalidOption, TooSlow
+from service.errors import Busy, InvalidForm, InvalidOption, InvalidRequest, TooSlow, UnknownUpdate
 from service.usecases.submit_update import Preview, Submitted
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/updates", tags=["updates"], route_class=Guarded)
 
-UpdateId = Annotated[str, Path(max_length=64, description="`id` of the update")]
+UpdateId = Annotated[
+    str, Path(max_length=64, description="`id` of the update", examples=["5f0c9d1e6f7f4a53b1f4a4f8f6a7c001"])
+]
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
 _LOCATION = {"headers": {"Location": {"description": "Where to ask about it", "schema": {"type": "string"}}}}
 _BODY: dict[str, Any] = {
@@ -71,7 +74,7 @@ _POLL_SECONDS = 0.25  # between two looks for new events
     responses={
         200: {"model": DryRun, "description": "What it would do (`dry_run=true`); nothing was kept"},
         202: {"description": "Every image was checked, and the update is stored", **_LOCATION},
-        **problems(400, 408, 409, 413, 415, 422, 503, 507),
+        **problems(*UPDATE),
     },
     openapi_extra=_BODY,
 )
@@ -144,7 +147,7 @@ def _dry_run(preview: Preview) -> dict[str, Any]:
 
 
 # Not async from here on: these ask the database, so they belong in a thread.
-@router.get("", summary="All updates", responses=problems(422, 503))
+@router.get("", summary="All updates", responses=problems(InvalidRequest, *STORED))
 def list_updates(
     parts: CurrentParts,
     limit: Limit = 100,
@@ -155,7 +158,7 @@ def list_updates(
     return UpdatePage(data=[brief(update) for update in found], next_cursor=str(following) if following else None)
 
 
-@router.get("/{update_id}", summary="One update", responses=problems(404, 503))
+@router.get("/{update_id}", summary="One update", responses=problems(UnknownUpdate, InvalidRequest, *STORED))
 def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
     update = parts.updates.get(update_id)
     if update.version is not None:
@@ -163,10 +166,11 @@ def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
     return entry(update)
 
 
-@router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(404, 409, 503))
+@router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(*CANCEL))
 def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId) -> UpdateEntry:
-    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, and
-    the images are deleted."""
+    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, but for
+    the instant part of this update, which is taken back; and the images are deleted. A cancel that is accepted holds:
+    no version comes of the update."""
     with parts.audit.change(actor, "update_cancelled", update_id):
         update = parts.updates.cancel(update_id)
     if update.state == "cancelled":
@@ -185,7 +189,7 @@ async def _existing(parts: CurrentParts, update_id: UpdateId) -> str:
     "/{update_id}/events",
     summary="Watch an update",
     response_class=EventSourceResponse,
-    responses={200: {"content": {"text/event-stream": {}}}, **problems(404, 422, 503)},
+    responses={200: {"content": {"text/event-stream": {}}}, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
 )
 async def watch_update(
     parts: CurrentParts,
