@@ -83,11 +83,15 @@ def limited(request: Request, limit: int) -> Request:
 
 async def _form(request: Request, settings: Settings) -> list[bytes]:
     try:
-        async with request.form() as form:
+        async with request.form(max_files=settings.max_images) as form:
             files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
             _check(files, settings)
             return [await file.read() for file in files]
     except HTTPException as error:
+        if error.detail.startswith("Too many files"):
+            raise TooManyImages(
+                f"the form has more than {settings.max_images} files; send them in several queries"
+            ) from error
         raise InvalidForm(f"{error.detail}; send the images as files of a multipart/form-data body") from error
 
 

@@ -52,8 +52,8 @@ class UpdateEntry(_Schema):
     state: State = Field(description="succeeded, failed and cancelled are final")
     stage: Stage = Field(
         description="What is being done: queued (it waits), validating, embedding (every image through the net), "
-        "fine_tuning, translating and reprojecting (what is stored), evaluating (the held-out images), publishing; ended "
-        "when it succeeded. It stays where it was when an update fails or is cancelled"
+        "fine_tuning, translating and reprojecting (what is stored), evaluating (the held-out images), publishing; "
+        "ended when it succeeded. It stays where it was when an update fails or is cancelled"
     )
     progress: float = Field(description="Of the whole update, 0 to 1", examples=[0.43])
     eta_seconds: float | None = Field(description="Rough time to go", examples=[12.5])
@@ -78,8 +78,8 @@ class UpdateEntry(_Schema):
         examples=[{"accuracy": 91.7, "held_out_images": 12, "seconds": 8.2}],
     )
     error: Reason | None = Field(
-        description="Why it failed, and whether its instant part still answers; of a cancelled update `instant_kept`, if "
-        "that could not be taken back because other versions were built on it"
+        description="Why it failed, and whether its instant part still answers; of a cancelled update `instant_kept`, "
+        "if that could not be taken back because other versions were built on it"
     )
     cancel_requested: bool
     purged_at: str | None = Field(description="When its images were deleted; none outlives its update")

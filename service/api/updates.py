@@ -53,12 +53,14 @@ _BODY: dict[str, Any] = {
                             "type": "array",
                             "items": {"type": "string"},
                             "description": "The class of each file, in their order",
+                            "example": [],
                         },
-                        **FIELDS,
+                        # Without an example /docs fills in "string", 1 or the first choice, and sends all of it.
+                        **{name: {"example": ""} | field for name, field in FIELDS.items()},
                     },
                     "patternProperties": {r"^[a-z_]+(\.[a-z_]+)+$": {"description": "A setting by its dotted name"}},
                     "additionalProperties": False,
-                }
+                },
             }
         },
     }
@@ -168,9 +170,9 @@ def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
 
 @router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(*CANCEL))
 def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId) -> UpdateEntry:
-    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, but for
-    the instant part of this update, which is taken back; and the images are deleted. A cancel that is accepted holds:
-    no version comes of the update."""
+    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, but
+    for the instant part of this update, which is taken back; and the images are deleted. A cancel that is accepted
+    holds: no version comes of the update."""
     with parts.audit.change(actor, "update_cancelled", update_id):
         update = parts.updates.cancel(update_id)
     if update.state == "cancelled":
