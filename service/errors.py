@@ -3,6 +3,7 @@
 ZstciError
 └── ServiceError
     ├── InvalidRequest         a parameter, a header or JSON that is not as described
+    ├── BadRequest             JSON that cannot even be read; the framework says so
     ├── BadImage               one image cannot be used
     │   ├── EmptyImage         0 bytes
     │   ├── NotAnImage         no format that is read here
@@ -69,6 +70,7 @@ __all__ = [
     "BadClassName",
     "BadImage",
     "BadImages",
+    "BadRequest",
     "BadUpload",
     "Busy",
     "CheckTooLong",
@@ -127,6 +129,10 @@ class ServiceError(ZstciError):
 
 class InvalidRequest(ServiceError):
     code, status, title = "invalid_request", 422, "The request is not valid"
+
+
+class BadRequest(ServiceError):
+    code, status, title = "bad_request", 400, "Bad Request"
 
 
 class BadImage(ServiceError):

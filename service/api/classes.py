@@ -18,6 +18,7 @@ from service.api.small_body import SmallBody
 from service.bootstrap import Parts
 from service.errors import (
     BadClassName,
+    BadRequest,
     InvalidPrecondition,
     InvalidRequest,
     LastClass,
@@ -33,7 +34,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/classes", tags=["classes"], route_class=SmallBody)
 
-_RENAME = (*BODY, UnknownClass, NameTaken, BadClassName, NoClassesYet, *CHANGES)
+_RENAME = (*BODY, BadRequest, UnknownClass, NameTaken, BadClassName, NoClassesYet, *CHANGES)
 _DELETE = (*BODY, InvalidPrecondition, UnknownClass, LastClass, VersionChanged, *CHANGES, *FILES)
 ClassId = Annotated[str, Path(max_length=200, description="`id` of the class", examples=["c0123456789abcde"])]
 

@@ -15,7 +15,7 @@ from service.api.problem_examples import BODY, CHANGES, STORED
 from service.api.problems import problems
 from service.api.small_body import SmallBody
 from service.bootstrap import Parts
-from service.errors import InvalidOption, InvalidRequest, KeyRevoked, ServiceError, UnknownKey
+from service.errors import BadRequest, InvalidOption, InvalidRequest, KeyRevoked, ServiceError, UnknownKey
 
 __all__ = ["router"]
 
@@ -32,7 +32,7 @@ def list_keys(parts: CurrentParts, limit: Limit = 100, cursor: Cursor = None) ->
     return KeyPage(data=[key_entry(key) for key in found], next_cursor=str(following) if following else None)
 
 
-@router.post("", summary="Make a key", status_code=201, responses=problems(*BODY, InvalidOption, *CHANGES))
+@router.post("", summary="Make a key", status_code=201, responses=problems(*BODY, BadRequest, InvalidOption, *CHANGES))
 def create_key(parts: CurrentParts, actor: CurrentActor, new: NewKey) -> NewKeyEntry:
     """The answer holds the key, this once. Other API processes let it in within two seconds. As soon as there is a key,
     everybody needs one."""

@@ -80,6 +80,7 @@ _TOO_LARGE = "it has more than 20971520 bytes; scale it down"
 DETAILS: dict[type[ZstciError], str] = {
     ServiceError: "an unexpected error; the server's log has it under this request_id",
     errors.InvalidRequest: "/query/limit: Input should be greater than or equal to 1",
+    errors.BadRequest: "There was an error parsing the body",
     errors.BadImages: f"nothing was answered, because of image 0: {_NOT_ONE}; image 3: it has 0 bytes",
     errors.EmptyImage: _IMAGE.format("it has 0 bytes"),
     errors.NotAnImage: _IMAGE.format(_NOT_ONE),

@@ -67,7 +67,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "epochs": {
         "type": "integer",
         "minimum": 1,
-        "description": "How often the images are gone through in training (train.epochs); as the preset says where empty",
+        "description": "How often the images are gone through in training (train.epochs)",
     },
     "lr": {
         "type": "number",
