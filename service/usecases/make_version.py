@@ -77,6 +77,7 @@ class Maker:
         learnt, held = hold_out.split(upload, update.options.holdout, config.seed)
         data = TaskData(ImageFiles([folder / i.file for i in learnt]), tuple(ids[i.class_name] for i in learnt))
         snapshot = self._learn(update, base, data, config, reporter)
+        reporter.stage("evaluating", 0.0)
         metrics = hold_out.measure(
             snapshot, folder, held, ids, lambda done: reporter.stage("evaluating", done), reporter.should_stop
         )

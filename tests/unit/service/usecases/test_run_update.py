@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from service.app import create_app
 from service.errors import ClassExists, StorageFull, StorageUnreachable
 from service.usecases.change_classes import ClassChanger
+from tests.local import local_client
 from tests.unit.service.usecases.conftest import Bench
 from tests.unit.zstci.tiny import assert_same_snapshot
 from zstci import Snapshot
@@ -340,6 +342,16 @@ def test_an_instant_part_that_somebody_rolled_back_is_left_alone(bench):
 
     assert (ended.state, ended.error) == ("cancelled", None)
     assert bench.parts.versions.active().version == 2
+
+
+def test_what_the_translator_left_over_is_told_to_prometheus(bench):
+    bench.learn([0, 1])
+    version = bench.parts.versions.get(bench.learn([2], **TRAINED).version)
+    with local_client(create_app(bench.settings)) as client:
+        text = client.get("/metrics").text
+
+    residual = version.facts.translation["residual"]
+    assert f"zstci_translator_residual {residual}" in text
 
 
 def test_a_frozen_update_needs_no_instant_part(bench):
