@@ -7,7 +7,7 @@ from service.errors import ServiceError
 from zstci import errors as library
 from zstci.errors import ZstciError
 
-__all__ = ["BODY", "CANCEL", "CHANGES", "COMMON", "DETAILS", "FAULTS", "FILES", "QUERY", "STORED", "UPDATE"]
+__all__ = ["BODY", "CANCEL", "CHANGES", "COMMON", "DETAILS", "FAULTS", "FILES", "QUERY", "STORED", "UPDATE", "Kinds"]
 
 Kinds = tuple[type[ZstciError], ...]
 

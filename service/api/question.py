@@ -27,7 +27,9 @@ async def _question(
     request: Request,
     version: Annotated[
         int | None,
-        Query(ge=1, le=10**18, description="Answer from this version, if it is loaded still; the last two are"),
+        Query(
+            ge=1, le=10**18, description="Answer from this version, such as 3, if it is loaded still; the last two are"
+        ),
     ] = None,
 ) -> AsyncIterator[Question]:
     """Admitted before its body is read, until its answer is sent: what waits here costs memory."""

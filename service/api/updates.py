@@ -90,7 +90,8 @@ async def create_update(
         Header(
             min_length=1,
             max_length=200,
-            description="Any text of yours. The same key again answers with the same update instead of making another.",
+            description="Any text of yours, such as birds-2026-11-18. The same key again answers with the same update "
+            "instead of making another.",
         ),
     ] = None,
 ) -> Response:
@@ -199,7 +200,10 @@ async def watch_update(
     update_id: Annotated[str, Depends(_existing)],
     last_event_id: Annotated[
         str | None,
-        Header(pattern=r"^[0-9]{1,18}$", description="`id` of the last event you have: the stream goes on after it"),
+        Header(
+            pattern=r"^[0-9]{1,18}$",
+            description="`id` of the last event you have, such as 42: the stream goes on after it",
+        ),
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: `state`, `progress`, `metric`, and at the end `done`, after which the stream ends. Every

@@ -10,7 +10,7 @@ from service.api.dependencies import CurrentParts
 from service.api.guard import CurrentActor, Guarded
 from service.api.pages import Cursor, Limit
 from service.api.preconditions import IfMatch, expected_version
-from service.api.problem_examples import CHANGES, FILES, STORED
+from service.api.problem_examples import CHANGES, FILES, STORED, Kinds
 from service.api.problems import problems
 from service.api.schemas import VersionEntry, VersionPage, version_entry
 from service.errors import InvalidPrecondition, InvalidRequest, UnknownVersion, VersionChanged
@@ -20,7 +20,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=Guarded)
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
-_ACTIVATE = (InvalidPrecondition, UnknownVersion, VersionChanged, InvalidRequest, *CHANGES, *FILES)
+_ACTIVATE: Kinds = (InvalidPrecondition, UnknownVersion, VersionChanged, InvalidRequest, *CHANGES, *FILES)
 _ETAG: dict[str, Any] = {
     "headers": {"ETag": {"description": "The active version, to send as If-Match", "schema": {"type": "string"}}}
 }
