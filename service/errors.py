@@ -2,6 +2,8 @@
 
 ZstciError
 └── ServiceError
+    ├── InvalidRequest         a parameter, a header or JSON that is not as described
+    ├── BadRequest             JSON that cannot even be read; the framework says so
     ├── BadImage               one image cannot be used
     │   ├── EmptyImage         0 bytes
     │   ├── NotAnImage         no format that is read here
@@ -68,6 +70,7 @@ __all__ = [
     "BadClassName",
     "BadImage",
     "BadImages",
+    "BadRequest",
     "BadUpload",
     "Busy",
     "CheckTooLong",
@@ -85,6 +88,7 @@ __all__ = [
     "InvalidForm",
     "InvalidOption",
     "InvalidPrecondition",
+    "InvalidRequest",
     "KeyRevoked",
     "LastClass",
     "NameTaken",
@@ -121,6 +125,14 @@ __all__ = [
 class ServiceError(ZstciError):
     code, status, title = "internal_error", 500, "Something broke inside"
     retry_after: int | None = None  # seconds, for those that pass by themselves
+
+
+class InvalidRequest(ServiceError):
+    code, status, title = "invalid_request", 422, "The request is not valid"
+
+
+class BadRequest(ServiceError):
+    code, status, title = "bad_request", 400, "Bad Request"
 
 
 class BadImage(ServiceError):

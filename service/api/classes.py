@@ -11,33 +11,51 @@ from service.api.dependencies import MODEL_VERSION, CurrentModel, CurrentParts
 from service.api.guard import CurrentActor
 from service.api.pages import Cursor, Limit, page
 from service.api.preconditions import IfMatch, expected_version
+from service.api.problem_examples import BODY, CHANGES, FILES
 from service.api.problems import problems
 from service.api.schemas import ClassEntry, ClassName, ClassPage, VersionEntry, version_entry
 from service.api.small_body import SmallBody
 from service.bootstrap import Parts
-from service.errors import ServiceError, UnknownClass
+from service.errors import (
+    BadClassName,
+    BadRequest,
+    InvalidPrecondition,
+    InvalidRequest,
+    LastClass,
+    NameTaken,
+    NoClassesYet,
+    ServiceError,
+    UnknownClass,
+    VersionChanged,
+)
 from service.serving.live import LiveModel
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/classes", tags=["classes"], route_class=SmallBody)
 
+_RENAME = (*BODY, BadRequest, UnknownClass, NameTaken, BadClassName, NoClassesYet, *CHANGES)
+_DELETE = (*BODY, InvalidPrecondition, UnknownClass, LastClass, VersionChanged, *CHANGES, *FILES)
 ClassId = Annotated[str, Path(max_length=200, description="`id` of the class", examples=["c0123456789abcde"])]
 
 
-@router.get("", summary="All classes", responses={200: MODEL_VERSION, **problems(422, 503)})
+@router.get("", summary="All classes", responses={200: MODEL_VERSION, **problems(InvalidRequest, NoClassesYet)})
 async def list_classes(parts: CurrentParts, live: CurrentModel, limit: Limit = 100, cursor: Cursor = None) -> ClassPage:
     positions, next_cursor = page(range(len(live.ids)), limit, cursor)
     return ClassPage(data=[_entry(parts, live, position) for position in positions], next_cursor=next_cursor)
 
 
-@router.get("/{class_id}", summary="One class", responses={200: MODEL_VERSION, **problems(404, 503)})
+@router.get(
+    "/{class_id}",
+    summary="One class",
+    responses={200: MODEL_VERSION, **problems(UnknownClass, InvalidRequest, NoClassesYet)},
+)
 async def get_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId) -> ClassEntry:
     return _find(parts, live, class_id)
 
 
 # Not async from here on: these work with the database and with files, so they belong in a thread.
-@router.patch("/{class_id}", summary="Rename a class", responses=problems(400, 404, 408, 409, 413, 422, 503))
+@router.patch("/{class_id}", summary="Rename a class", responses=problems(*_RENAME))
 def rename_class(parts: CurrentParts, actor: CurrentActor, class_id: ClassId, change: ClassName) -> ClassEntry:
     """The id stays. The new name is shown in every version; other API processes show it within their poll interval. A
     class that only older versions have can be renamed as well; its numbers are 0 then."""
@@ -49,7 +67,7 @@ def rename_class(parts: CurrentParts, actor: CurrentActor, class_id: ClassId, ch
     return _find(parts, parts.slot.current, class_id)
 
 
-@router.delete("/{class_id}", summary="Delete a class", responses=problems(400, 404, 409, 412, 503, 507))
+@router.delete("/{class_id}", summary="Delete a class", responses=problems(*_DELETE))
 def delete_class(parts: CurrentParts, actor: CurrentActor, class_id: ClassId, if_match: IfMatch = None) -> VersionEntry:
     """Makes a new version without the class and answers from it at once. The version before stays, so this can be
     rolled back."""

@@ -99,11 +99,15 @@ async def _form(request: Request, settings: Settings) -> list[bytes]:
             _check([len(file) for file in files], settings)
             return files
     try:
-        async with request.form() as form:
+        async with request.form(max_files=settings.max_images) as form:
             uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
             _check([upload.size or 0 for upload in uploads], settings)
             return [await upload.read() for upload in uploads]
     except HTTPException as error:
+        if error.detail.startswith("Too many files"):
+            raise TooManyImages(
+                f"the form has more than {settings.max_images} files; send them in several queries"
+            ) from error
         raise InvalidForm(f"{error.detail}; send the images as files of a multipart/form-data body") from error
 
 

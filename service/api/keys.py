@@ -11,10 +11,11 @@ from service.api.dependencies import CurrentParts
 from service.api.guard import CurrentActor
 from service.api.key_schemas import KeyEntry, KeyPage, NewKey, NewKeyEntry, key_entry, new_key_entry
 from service.api.pages import Cursor, Limit
+from service.api.problem_examples import BODY, CHANGES, STORED
 from service.api.problems import problems
 from service.api.small_body import SmallBody
 from service.bootstrap import Parts
-from service.errors import ServiceError
+from service.errors import BadRequest, InvalidOption, InvalidRequest, KeyRevoked, ServiceError, UnknownKey
 
 __all__ = ["router"]
 
@@ -25,13 +26,13 @@ Grace = Annotated[int, Query(ge=0, le=30 * 86400, description="Seconds that the 
 
 
 # Not async: these ask the database, so they belong in a thread.
-@router.get("", summary="All keys", responses=problems(422, 503))
+@router.get("", summary="All keys", responses=problems(InvalidRequest, *STORED))
 def list_keys(parts: CurrentParts, limit: Limit = 100, cursor: Cursor = None) -> KeyPage:
     found, following = parts.keys.list(limit, int(cursor) if cursor else None)
     return KeyPage(data=[key_entry(key) for key in found], next_cursor=str(following) if following else None)
 
 
-@router.post("", summary="Make a key", status_code=201, responses=problems(400, 408, 413, 422, 503))
+@router.post("", summary="Make a key", status_code=201, responses=problems(*BODY, BadRequest, InvalidOption, *CHANGES))
 def create_key(parts: CurrentParts, actor: CurrentActor, new: NewKey) -> NewKeyEntry:
     """The answer holds the key, this once. Other API processes let it in within two seconds. As soon as there is a key,
     everybody needs one."""
@@ -41,7 +42,7 @@ def create_key(parts: CurrentParts, actor: CurrentActor, new: NewKey) -> NewKeyE
 
 
 @router.post(
-    "/{key_id}/rotate", summary="Replace a key's secret", responses=problems(400, 404, 408, 409, 413, 422, 503)
+    "/{key_id}/rotate", summary="Replace a key's secret", responses=problems(*BODY, UnknownKey, KeyRevoked, *CHANGES)
 )
 def rotate_key(parts: CurrentParts, actor: CurrentActor, key_id: KeyId, grace_seconds: Grace = 0) -> NewKeyEntry:
     """The same id, name, scope and end, with another secret. The one before is refused at once, unless you give it a
@@ -51,7 +52,7 @@ def rotate_key(parts: CurrentParts, actor: CurrentActor, key_id: KeyId, grace_se
     return new_key_entry(key, token)
 
 
-@router.delete("/{key_id}", summary="Revoke a key", responses=problems(400, 404, 408, 413, 422, 503))
+@router.delete("/{key_id}", summary="Revoke a key", responses=problems(*BODY, UnknownKey, *CHANGES))
 def revoke_key(parts: CurrentParts, actor: CurrentActor, key_id: KeyId) -> KeyEntry:
     """For good. Refused here from now on, by other API processes within two seconds."""
     key = parts.key_manager.revoke(actor, key_id)

@@ -9,10 +9,11 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api.problems import MEDIA_TYPE, Problem, problems
+from service.api.problem_examples import COMMON, DETAILS
+from service.api.problems import MEDIA_TYPE, Problem, example, problems
 from service.api.request_id import HEADER
 from service.api.scopes import needed
-from service.errors import DatabaseUnreachable
+from service.errors import DatabaseUnreachable, InvalidRequest, ServiceError
 
 __all__ = ["document"]
 
@@ -22,6 +23,14 @@ _SCHEME = {
     "scheme": "bearer",
     "description": "A key, made with `zstci keys create` or POST /v1/keys. On the machine itself none is needed until "
     "there is one.",
+}
+
+
+_SAMPLES = {
+    "update_id": "5f0c9d1e6f7f4a53b1f4a4f8f6a7c001",
+    "class_id": "c0123456789abcde",
+    "number": "3",
+    "key_id": "0123456789ab",
 }
 
 
@@ -67,11 +76,12 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     for method, path, operation in _operations(schema):
         _leave_out_null(operation.get("parameters", ()))
         responses, scope = operation["responses"], needed(method.upper(), path)
-        more = problems(500) if scope is None else problems(401, 403, 429, 500, 503)
-        operation["responses"] = dict(sorted(({str(status): it for status, it in more.items()} | responses).items()))
+        _add(responses, problems(*([ServiceError] if scope is None else COMMON)))
+        operation["responses"] = dict(sorted(responses.items()))
         if scope is not None:
             operation["security"] = [{"key": [scope]}]  # OpenAPI 3.1: what the key must allow
         _complete(operation["responses"].values())
+    schema["components"]["examples"] = _examples(schema)
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
     return schema
@@ -85,12 +95,33 @@ def _leave_out_null(parameters: Iterable[dict[str, Any]]) -> None:
             parameter["schema"] |= kind
 
 
+def _add(responses: dict[str, Any], more: dict[int | str, dict[str, Any]]) -> None:
+    for status, response in more.items():
+        known = responses.setdefault(str(status), response)
+        known["content"][MEDIA_TYPE]["examples"] |= response["content"][MEDIA_TYPE]["examples"]
+
+
+def _examples(schema: dict[str, Any]) -> dict[str, Any]:
+    """Of the problems that are there, each as the first call answers it that can."""
+    kinds, found = {kind.code: kind for kind in DETAILS}, {}
+    for _, path, operation in _operations(schema):
+        for response in operation["responses"].values():
+            for code in response["content"].get(MEDIA_TYPE, {}).get("examples", {}):
+                if code not in found:
+                    found[code] = example(kinds[code])
+                    found[code]["value"]["instance"] = path.format_map(_SAMPLES)
+    return found
+
+
 def _complete(responses: Iterable[dict[str, Any]]) -> None:
     for response in responses:
         content = response.get("content", {}).get("application/json", {})
         if content.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError"):
             # FastAPI's own form of a validation error is never sent here.
-            response["content"] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            response["content"] = problems(InvalidRequest)[422]["content"]
+        codes = response.get("content", {}).get(MEDIA_TYPE, {}).get("examples")
+        if codes:
+            response["description"] = f"{response['description']}: {', '.join(f'`{code}`' for code in codes)}"
         response.setdefault("headers", {})[HEADER] = {
             "description": "The request's own X-Request-ID, or a new one",
             "schema": {"type": "string"},

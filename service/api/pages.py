@@ -13,7 +13,8 @@ Item = TypeVar("Item")
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="Most entries on a page")]
 Cursor = Annotated[
-    str | None, Query(pattern=r"^[0-9]{1,18}$", description="`next_cursor` of the page before; leave it out to start")
+    str | None,
+    Query(pattern=r"^[0-9]{1,18}$", description="`next_cursor` of the page before, such as 100; leave it out to start"),
 ]
 
 

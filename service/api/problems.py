@@ -14,11 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from service.api.headers import protect
+from service.api.problem_examples import DETAILS, FAULTS
 from service.api.request_id import HEADER
-from service.errors import BadImages, RejectedImages, ServiceError, Unauthenticated
+from service.errors import BadImages, InvalidRequest, RejectedImages, ServiceError, Unauthenticated
 from zstci.errors import InvalidConfig, InvalidData, SnapshotError, ZstciError
 
-__all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "problems"]
+__all__ = ["MEDIA_TYPE", "Fault", "Problem", "add_handlers", "example", "problems"]
 
 MEDIA_TYPE = "application/problem+json"
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -66,10 +67,41 @@ class Problem(BaseModel):
     errors: list[Fault] = Field(description="Each single fault, where there can be several")
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """`responses=` of a route that can fail with these statuses."""
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+def problems(*kinds: type[ZstciError]) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route that can fail in these ways: by their statuses, each with an example of every code."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for kind in kinds:
+        status, _ = _status_and_title(kind)
+        problem = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+        response = found.setdefault(
+            status, {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: problem}}
+        )
+        response["content"][MEDIA_TYPE]["examples"][kind.code] = {"$ref": f"#/components/examples/{kind.code}"}
+    return found
+
+
+def example(kind: type[ZstciError]) -> dict[str, Any]:
+    """Of the OpenAPI description. Its `instance` is left to who knows where it can happen."""
+    status, title = _status_and_title(kind)
+    value = {
+        "type": f"urn:zstci:problem:{kind.code}",
+        "title": title,
+        "status": status,
+        "detail": DETAILS[kind],
+        "instance": "",
+        "code": kind.code,
+        "request_id": "0d6f1c1e6f7f4a53b1f4a4f8f6a7c001",
+        "errors": FAULTS.get(kind, []),
+    }
+    return {"summary": f"{kind.code}: {title}", "value": value}
+
+
+def _status_and_title(kind: type[ZstciError]) -> tuple[int, str]:
+    if issubclass(kind, ServiceError):
+        return kind.status, kind.title
+    status = 422 if issubclass(kind, InvalidConfig | InvalidData) else 500
+    status = 503 if issubclass(kind, SnapshotError) else status  # files of a version are damaged: it can be mended
+    return status, HTTPStatus(status).phrase
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -81,12 +113,9 @@ def add_handlers(app: FastAPI) -> None:
 
 async def _known(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ZstciError)
-    if isinstance(error, ServiceError):
-        status, title = error.status, error.title
-    else:
-        status = 422 if isinstance(error, InvalidConfig | InvalidData) else 500
-        status = 503 if isinstance(error, SnapshotError) else status  # files of a version are damaged: it can be mended
-        title = HTTPStatus(status).phrase
+    status, title = _status_and_title(type(error))
+    if isinstance(error, BadImages):
+        title = error.title  # of the one fault that all of them have
     faults: list[Fault] = []
     if isinstance(error, BadImages):
         faults = [Fault(pointer=f"/images/{i}", code=f.code, detail=str(f)) for i, f in error.faults.items()]
@@ -107,7 +136,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
         for fault in error.errors()
     ]
     detail = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults)
-    return _response(request, 422, "invalid_request", "The request is not valid", detail, faults)
+    return _response(request, InvalidRequest.status, InvalidRequest.code, InvalidRequest.title, detail, faults)
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

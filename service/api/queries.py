@@ -15,6 +15,7 @@ from service.api.dependencies import MODEL_VERSION
 from service.api.guard import Guarded, Handler
 from service.api.images import BODY, read_images
 from service.api.metrics import BATCH_SIZE, REQUEST_SECONDS
+from service.api.problem_examples import QUERY
 from service.api.problems import problems
 from service.api.schemas import Classifications, Embeddings, Searches
 from service.bootstrap import Parts
@@ -46,13 +47,13 @@ router = APIRouter(
     prefix="/v1",
     tags=["queries"],
     route_class=_Query,
-    responses={200: MODEL_VERSION, **problems(400, 408, 409, 413, 415, 422, 503, 507)},
+    responses={200: MODEL_VERSION, **problems(*QUERY)},
 )
 
 TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]
 AskedVersion = Annotated[
     int | None,
-    Query(ge=1, le=10**18, description="Answer from this version, if it is loaded still; the last two are"),
+    Query(ge=1, le=10**18, description="Answer from this version, such as 3, if it is loaded still; the last two are"),
 ]
 _BODY: dict[str, Any] = BODY
 _Finish = Callable[[Parts, LiveModel, Vectors], dict[str, Any]]

@@ -109,7 +109,7 @@ class VersionEntry(_Schema):
     active: bool = Field(description="Whether this version answers queries")
     parent: int | None = Field(description="The version it was learnt on top of; null for the first", examples=[2])
     kind: VersionKind = Field(description="Made by an update, by its instant part, or by the deletion of a class")
-    created_at: str = Field(description="ISO 8601, UTC", examples=["2026-11-18T03:00:00+00:00"])
+    created_at: str = Field(description="ISO 8601, UTC", examples=["2026-11-18T03:00:00.000000Z"])
     seconds: float = Field(description="That learning it took", examples=[12.5])
     task: int = Field(description="How many updates it is made of", examples=[3])
     classes: int = Field(examples=[30])

@@ -53,18 +53,32 @@ FIELDS: dict[str, dict[str, Any]] = {
     "instant": {
         "type": "boolean",
         "default": False,
-        "description": "Answer from the new classes at once, under the net as it is, until the trained one is ready",
+        "description": "Answer from the new classes at once, under the net as it is, until the trained one is ready; "
+        "taken back if the update fails or is cancelled",
     },
     "holdout": {
         "type": "number",
         "minimum": 0,
         "maximum": 0.5,
         "default": 0.2,
-        "description": "Share of each class's images to ask about instead of learning from; 0 learns from all",
+        "description": "Share of each class's images to ask about instead of learning from, at least one image, and "
+        "always two left to learn from: a class of two images holds out none. 0 learns from all",
     },
-    "epochs": {"type": "integer", "minimum": 1, "description": "Short for train.epochs"},
-    "lr": {"type": "number", "exclusiveMinimum": 0, "description": "Short for train.lr"},
-    "trainable": {"type": "string", "enum": ["head", "last", "all"], "description": "Short for train.trainable"},
+    "epochs": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "How often the images are gone through in training (train.epochs)",
+    },
+    "lr": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "description": "Learning rate of the training (train.lr), such as 0.0001",
+    },
+    "trainable": {
+        "type": "string",
+        "enum": ["head", "last", "all"],
+        "description": "What is trained of the net (train.trainable)",
+    },
 }
 """Of the form, for the API's description. Any other setting goes by its dotted name, such as translation.ridge."""
 

@@ -50,7 +50,11 @@ class Options(_Schema):
 class UpdateEntry(_Schema):
     id: str = Field(examples=["5f0c9d1e6f7f4a53b1f4a4f8f6a7c001"])
     state: State = Field(description="succeeded, failed and cancelled are final")
-    stage: Stage = Field(description="What is being done; stays where it was when an update ends early")
+    stage: Stage = Field(
+        description="What is being done: queued (it waits), validating, embedding (every image through the net), "
+        "fine_tuning, translating and reprojecting (what is stored), evaluating (the held-out images), publishing; "
+        "ended when it succeeded. It stays where it was when an update fails or is cancelled"
+    )
     progress: float = Field(description="Of the whole update, 0 to 1", examples=[0.43])
     eta_seconds: float | None = Field(description="Rough time to go", examples=[12.5])
     attempt: int = Field(description="How often work on it has begun: above 1 after a crash or a restart", examples=[1])
@@ -58,20 +62,25 @@ class UpdateEntry(_Schema):
     classes: list[str] = Field(description="Names in the upload", examples=[["barn-swallow"]])
     images: int = Field(description="Usable images in the upload", examples=[30])
     rejected: list[Rejected] = Field(description="Images that were left out (on_bad_image=skip)")
-    created_at: str = Field(examples=["2026-11-18T03:00:00.000+00:00"])
-    started_at: str | None = Field(examples=["2026-11-18T03:00:01.000+00:00"])
-    ended_at: str | None = Field(examples=["2026-11-18T03:00:09.000+00:00"])
+    created_at: str = Field(examples=["2026-11-18T03:00:00.000000Z"])
+    started_at: str | None = Field(examples=["2026-11-18T03:00:01.000000Z"])
+    ended_at: str | None = Field(examples=["2026-11-18T03:00:09.000000Z"])
     parent: int | None = Field(description="The version it was learnt on top of", examples=[2])
     version: int | None = Field(description="The version that it made", examples=[3])
     instant_version: int | None = Field(
-        description="The version that answered meanwhile (instant=true)", examples=[None]
+        description="The version that answered meanwhile (instant=true); taken back if the update fails or is "
+        "cancelled, unless something was built on it",
+        examples=[None],
     )
     metrics: dict[str, Any] = Field(
         description="`accuracy` in percent on the held-out part of the upload, among all classes; `classes`: the same "
         "for each; `seconds`; `translation`: what the translator says of itself",
         examples=[{"accuracy": 91.7, "held_out_images": 12, "seconds": 8.2}],
     )
-    error: Reason | None = Field(description="Why it failed")
+    error: Reason | None = Field(
+        description="Why it failed, and whether its instant part still answers; of a cancelled update `instant_kept`, "
+        "if that could not be taken back because other versions were built on it"
+    )
     cancel_requested: bool
     purged_at: str | None = Field(description="When its images were deleted; none outlives its update")
     receipt: dict[str, Any] = Field(

@@ -15,6 +15,7 @@ from service.api.dependencies import CurrentParts
 from service.api.guard import CurrentActor, Guarded, still_allowed
 from service.api.incoming import incoming
 from service.api.pages import Cursor, Limit
+from service.api.problem_examples import CANCEL, STORED, UPDATE
 from service.api.problems import problems
 from service.api.update_options import FIELDS, parse_labels, parse_options
 from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
@@ -22,7 +23,7 @@ from service.api.upload_form import Form, receive
 from service.bootstrap import Parts
 from service.config import Settings
 from service.domain import Actor, Event, State
-from service.errors import InvalidForm, InvalidOption, TooSlow
+from service.errors import Busy, InvalidForm, InvalidOption, InvalidRequest, TooSlow, UnknownUpdate
 from service.usecases.deadline import Deadline
 from service.usecases.submit_update import Preview, Submitted
 
@@ -30,7 +31,9 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/updates", tags=["updates"], route_class=Guarded)
 
-UpdateId = Annotated[str, Path(max_length=64, description="`id` of the update")]
+UpdateId = Annotated[
+    str, Path(max_length=64, description="`id` of the update", examples=["5f0c9d1e6f7f4a53b1f4a4f8f6a7c001"])
+]
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
 _LOCATION = {"headers": {"Location": {"description": "Where to ask about it", "schema": {"type": "string"}}}}
 _BODY: dict[str, Any] = {
@@ -52,12 +55,14 @@ _BODY: dict[str, Any] = {
                             "type": "array",
                             "items": {"type": "string"},
                             "description": "The class of each file, in their order",
+                            "example": [],
                         },
-                        **FIELDS,
+                        # Without an example /docs fills in "string", 1 or the first choice, and sends all of it.
+                        **{name: {"example": ""} | field for name, field in FIELDS.items()},
                     },
                     "patternProperties": {r"^[a-z_]+(\.[a-z_]+)+$": {"description": "A setting by its dotted name"}},
                     "additionalProperties": False,
-                }
+                },
             }
         },
     }
@@ -76,7 +81,7 @@ Answer = TypeVar("Answer")
     responses={
         200: {"model": DryRun, "description": "What it would do (`dry_run=true`); nothing was kept"},
         202: {"description": "Every image was checked, and the update is stored", **_LOCATION},
-        **problems(400, 408, 409, 413, 415, 422, 503, 507),
+        **problems(*UPDATE),
     },
     openapi_extra=_BODY,
 )
@@ -90,7 +95,8 @@ async def create_update(
         Header(
             min_length=1,
             max_length=200,
-            description="Any text of yours. The same key again answers with the same update instead of making another.",
+            description="Any text of yours, such as birds-2026-11-18. The same key again answers with the same update "
+            "instead of making another.",
         ),
     ] = None,
 ) -> Response:
@@ -166,7 +172,7 @@ def _dry_run(preview: Preview) -> dict[str, Any]:
 
 
 # Not async from here on: these ask the database, so they belong in a thread.
-@router.get("", summary="All updates", responses=problems(422, 503))
+@router.get("", summary="All updates", responses=problems(InvalidRequest, *STORED))
 def list_updates(
     parts: CurrentParts,
     limit: Limit = 100,
@@ -177,7 +183,7 @@ def list_updates(
     return UpdatePage(data=[brief(update) for update in found], next_cursor=str(following) if following else None)
 
 
-@router.get("/{update_id}", summary="One update", responses=problems(404, 503))
+@router.get("/{update_id}", summary="One update", responses=problems(UnknownUpdate, InvalidRequest, *STORED))
 def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
     update = parts.updates.get(update_id)
     if update.version is not None:
@@ -185,10 +191,11 @@ def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
     return entry(update)
 
 
-@router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(404, 409, 503))
+@router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(*CANCEL))
 def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId) -> UpdateEntry:
-    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, and
-    the images are deleted."""
+    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, but
+    for the instant part of this update, which is taken back; and the images are deleted. A cancel that is accepted
+    holds: no version comes of the update."""
     with parts.audit.change(actor, "update_cancelled", update_id):
         update = parts.updates.cancel(update_id)
     if update.state == "cancelled":
@@ -213,7 +220,7 @@ async def _asked(parts: Parts, question: Callable[..., Answer], *arguments: obje
     "/{update_id}/events",
     summary="Watch an update",
     response_class=EventSourceResponse,
-    responses={200: {"content": {"text/event-stream": {}}}, **problems(404, 422, 503)},
+    responses={200: {"content": {"text/event-stream": {}}}, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
 )
 async def watch_update(
     request: Request,
@@ -221,7 +228,10 @@ async def watch_update(
     update_id: Annotated[str, Depends(_existing)],
     last_event_id: Annotated[
         str | None,
-        Header(pattern=r"^[0-9]{1,18}$", description="`id` of the last event you have: the stream goes on after it"),
+        Header(
+            pattern=r"^[0-9]{1,18}$",
+            description="`id` of the last event you have, such as 42: the stream goes on after it",
+        ),
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: `state`, `progress`, `metric`, and at the end `done`, after which the stream ends. Every

@@ -10,21 +10,24 @@ from service.api.dependencies import CurrentParts
 from service.api.guard import CurrentActor, Guarded
 from service.api.pages import Cursor, Limit
 from service.api.preconditions import IfMatch, expected_version
+from service.api.problem_examples import CHANGES, FILES, STORED, Kinds
 from service.api.problems import problems
 from service.api.schemas import VersionEntry, VersionPage, version_entry
+from service.errors import InvalidPrecondition, InvalidRequest, UnknownVersion, VersionChanged
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=Guarded)
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
+_ACTIVATE: Kinds = (InvalidPrecondition, UnknownVersion, VersionChanged, InvalidRequest, *CHANGES, *FILES)
 _ETAG: dict[str, Any] = {
     "headers": {"ETag": {"description": "The active version, to send as If-Match", "schema": {"type": "string"}}}
 }
 
 
 # Not async: these ask the database, so they belong in a thread.
-@router.get("", summary="All versions", responses={200: _ETAG, **problems(422, 503)})
+@router.get("", summary="All versions", responses={200: _ETAG, **problems(InvalidRequest, *STORED)})
 def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, cursor: Cursor = None) -> VersionPage:
     active = parts.versions.active().version
     found, following = parts.versions.list(limit, int(cursor) if cursor else None)
@@ -33,14 +36,12 @@ def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, c
     return VersionPage(data=entries, active=active, next_cursor=str(following) if following else None)
 
 
-@router.get("/{number}", summary="One version", responses=problems(404, 422, 503))
+@router.get("/{number}", summary="One version", responses=problems(UnknownVersion, InvalidRequest, *STORED))
 def get_version(parts: CurrentParts, number: Number) -> VersionEntry:
     return version_entry(parts.versions.get(number), parts.versions.active().version)
 
 
-@router.post(
-    "/{number}/activate", summary="Roll back or forward", responses={200: _ETAG, **problems(400, 404, 412, 422, 503)}
-)
+@router.post("/{number}/activate", summary="Roll back or forward", responses={200: _ETAG, **problems(*_ACTIVATE)})
 def activate_version(
     parts: CurrentParts, actor: CurrentActor, response: Response, number: Number, if_match: IfMatch = None
 ) -> VersionEntry:

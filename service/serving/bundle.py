@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,11 +55,13 @@ def write(
     *,
     engine_of: Path | None = None,
     eight_bits_for: Pixels | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> Written:
     """The whole folder, on disk for good, or none of it. One that exists is refused: it may be answering queries.
 
     `engine_of` is the folder of a version with the same net, whose engine is taken over. With `eight_bits_for` the
-    engine is one in 8 bits, if that gives these images the same classes."""
+    engine is one in 8 bits, if that gives these images the same classes. `between` is called between two pieces of the
+    work, and may raise to stop it."""
     if folder.exists():
         raise InvalidConfig(f"{folder} exists already; a version is never overwritten, choose another folder")
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
@@ -67,7 +69,7 @@ def write(
         shutil.rmtree(leftover)
     try:
         with _full_disk_named(folder):
-            written = _fill(snapshot, partial, class_names, engine_of, eight_bits_for)
+            written = _fill(snapshot, partial, class_names, engine_of, eight_bits_for, between)
         partial.rename(folder)
         _sync(folder.parent)
     except BaseException:
@@ -97,11 +99,14 @@ def _fill(
     class_names: dict[str, str],
     engine_of: Path | None,
     eight_bits_for: Pixels | None,
+    between: Callable[[], None],
 ) -> Written:
     snapshot.save(folder)
-    engine = _write_engine(snapshot, folder / ENGINE, engine_of)
+    engine = _write_engine(snapshot, folder / ENGINE, engine_of, between)
+    between()
     found = _write_index(snapshot, folder / INDEX)
     index, agreement = found.facts, None
+    between()
     if eight_bits_for is not None and engine == "onnx":
         engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found)
     names = {name: class_names.get(name, name) for name in snapshot.prototypes.ids}
@@ -120,11 +125,11 @@ def _fill(
     return Written(content["sha256"], size, engine, index, agreement)
 
 
-def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None) -> EngineName:
+def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None, between: Callable[[], None]) -> EngineName:
     if engine_of is None:
         from service.serving.export import export  # torch, which only who writes needs
 
-        return export(snapshot, path)
+        return export(snapshot, path, between)
     engine = verify(engine_of).engine
     if engine != "torch":
         shutil.copyfile(engine_of / ENGINE, path)

@@ -13,7 +13,7 @@ from service.serving.engine import Pixels
 from zstci.config import InputConfig
 from zstci.pixels import to_array, upright_rgb
 
-__all__ = ["FORMATS", "decode", "decode_all"]
+__all__ = ["FORMATS", "check_size", "decode", "decode_all"]
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
 
@@ -37,7 +37,7 @@ def decode(content: bytes, config: InputConfig, max_pixels: int) -> Pixels:
     if not content:
         raise EmptyImage("it has 0 bytes")
     with _open(content) as image:
-        _check_size(image, config, max_pixels)
+        check_size(image, config, max_pixels)
         try:
             upright = upright_rgb(image)
         except Exception as error:  # on damaged bytes Pillow's plugins raise nearly anything
@@ -55,7 +55,7 @@ def _open(content: bytes) -> Image.Image:
         raise NotAnImage(f"it is none of {', '.join(FORMATS)}") from error
 
 
-def _check_size(image: Image.Image, config: InputConfig, max_pixels: int) -> None:
+def check_size(image: Image.Image, config: InputConfig, max_pixels: int) -> None:
     width, height = image.size
     if width * height > max_pixels:
         raise TooManyPixels(f"{width} x {height} is more than {max_pixels} pixels; scale it down")

@@ -37,13 +37,14 @@ class _ToCommonSpace(nn.Module):
         return self.query(embeddings) if self.query is not None else embeddings
 
 
-def export(snapshot: Snapshot, path: Path) -> EngineName:
+def export(snapshot: Snapshot, path: Path, between: Callable[[], None] = lambda: None) -> EngineName:
     """Write the net as ONNX and see that it answers like torch; "torch" if that cannot be had, and then no file."""
     if resolve(snapshot.config.device).type != "cpu":
         _stay_with_torch("a GPU is there, where torch is faster")
         return "torch"
     model, reasons = _ToCommonSpace(snapshot).eval(), []
     for name, write in _EXPORTERS.items():
+        between()
         try:
             with _quiet():
                 write(model, _images(snapshot, 2), path)

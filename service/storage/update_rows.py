@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,12 +10,26 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.domain import EventKind, Failure, State
-from service.errors import AttemptOver, UnknownUpdate
+from service.errors import AttemptOver, ClassExists, UnknownUpdate
 from service.storage.rows import printable
 from service.storage.tables import EventRow, UpdateRow
 from service.storage.times import now
+from zstci.errors import Stopped
 
-__all__ = ["end", "found", "is_current", "locked", "require_current", "tell"]
+__all__ = [
+    "UNFINISHED",
+    "end",
+    "found",
+    "is_current",
+    "locked",
+    "pending_names",
+    "require_current",
+    "require_free",
+    "require_wanted",
+    "tell",
+]
+
+UNFINISHED: tuple[State, ...] = ("queued", "running")
 
 
 def found(session: Session, update_id: str, lock: bool = False) -> UpdateRow:
@@ -35,10 +50,16 @@ def is_current(row: UpdateRow, attempt: int) -> bool:
     return row.state == "running" and row.attempt == attempt
 
 
-def require_current(row: UpdateRow, attempt: int) -> None:
+def require_current(row: UpdateRow, attempt: int) -> UpdateRow:
     """For what an attempt may do only as long as nobody else has begun a newer one."""
     if not is_current(row, attempt):
         raise AttemptOver(f"attempt {attempt} of update {row.id} is over: it is {row.state}, in attempt {row.attempt}")
+    return row
+
+
+def require_wanted(row: UpdateRow) -> None:
+    if row.cancel_requested:
+        raise Stopped("stopped on request")
 
 
 def tell(session: Session, row: UpdateRow, kind: EventKind, data: dict[str, Any]) -> None:
@@ -56,3 +77,18 @@ def end(session: Session, row: UpdateRow, state: State, version: int | None, fai
         row.error_code, row.error_detail = failure.code, failure.detail
     tell(session, row, "state", {"state": state})
     tell(session, row, "done", {"state": state, "version": version, "error": failure and asdict(failure)})
+
+
+def require_free(session: Session, classes: Sequence[str]) -> None:
+    taken = sorted(pending_names(session) & set(classes))
+    if taken:
+        raise ClassExists(
+            f"{', '.join(taken[:5])}: in an update that has not ended; send on_existing_class=merge to add to what "
+            "it brings, or use another name"
+        )
+
+
+def pending_names(session: Session) -> set[str]:
+    """Names of classes in updates that have not ended yet."""
+    wanted = select(UpdateRow.classes).where(UpdateRow.state.in_(UNFINISHED))
+    return {name for names in session.scalars(wanted) for name in names}

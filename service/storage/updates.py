@@ -12,20 +12,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from service.domain import ENDED, Event, Failure, Report, State, Update
 from service.errors import IdempotencyMismatch, UpdateEnded
 from service.storage.database import Database
 from service.storage.rows import event_of, finite, printable, row_of, update_of
-from service.storage.tables import EventRow, UpdateRow
+from service.storage.tables import MAIN, EventRow, LineRow, UpdateRow, VersionRow
 from service.storage.times import now
-from service.storage.update_rows import end, found, is_current, locked, require_current, tell
+from service.storage.update_rows import (
+    UNFINISHED,
+    end,
+    found,
+    is_current,
+    locked,
+    pending_names,
+    require_current,
+    require_free,
+    tell,
+)
 
 __all__ = ["UpdateStore"]
 
-_UNFINISHED: tuple[State, ...] = ("queued", "running")
-_STATES: tuple[State, ...] = (*_UNFINISHED, *ENDED)
+_STATES: tuple[State, ...] = (*UNFINISHED, *ENDED)
 
 # The class has a method `list`, which would be meant inside of it.
 _Ids = list[str]
@@ -38,28 +47,26 @@ class UpdateStore:
         self._database = database
 
     def add(self, new: Update, idempotency_key: str | None, fingerprint: str) -> Update:
-        """Store a queued update. With a key that is there already: the update that came with it, if it is the same."""
-        try:
-            with self._database.write() as session:
-                row = row_of(new, idempotency_key, fingerprint)
-                session.add(row)
-                session.flush()
-                tell(session, row, "state", {"state": row.state})
-                return update_of(row)
-        except IntegrityError:
-            earlier = None if idempotency_key is None else self.by_key(idempotency_key)
-            if earlier is None:
-                raise
-        if earlier[1] != fingerprint:
-            raise IdempotencyMismatch(
-                f"this Idempotency-Key came with another upload before (update {earlier[0].id}); choose a new key"
-            )
-        return earlier[0]
+        """Store a queued update. With a key that is there already: the update that came with it, if it is the same.
+
+        Two may come at once, by different processes, with one key or one class: so they take turns here."""
+        with self._database.write() as session:
+            session.scalars(select(LineRow).where(LineRow.name == MAIN).with_for_update()).one()
+            earlier = None if idempotency_key is None else _of_key(session, idempotency_key)
+            if earlier is not None:
+                return update_of(_same(earlier, fingerprint))
+            if new.options.on_existing_class == "reject":
+                require_free(session, new.classes)
+            row = row_of(new, idempotency_key, fingerprint)
+            session.add(row)
+            session.flush()
+            tell(session, row, "state", {"state": row.state})
+            return update_of(row)
 
     def by_key(self, key: str) -> tuple[Update, str] | None:
         """The update that came with this Idempotency-Key, and the fingerprint of what was sent."""
         with self._database.read() as session:
-            row = session.scalar(select(UpdateRow).where(UpdateRow.idempotency_key == printable(key)))
+            row = _of_key(session, key)
             return None if row is None else (update_of(row), row.fingerprint)
 
     def get(self, update_id: str) -> Update:
@@ -157,6 +164,10 @@ class UpdateStore:
         with self._database.write() as session:
             row = locked(session, update_id)
             if row.state not in ENDED and row.attempt == attempt:
+                if (
+                    row.cancel_requested and state == "failed"
+                ):  # whoever was told that it is cancelled was told the truth
+                    state, failure, row.error_code, row.error_detail = "cancelled", None, None, None
                 end(session, row, state, version, failure)
             return update_of(row)
 
@@ -166,6 +177,11 @@ class UpdateStore:
             row = locked(session, update_id)
             if row.state in ENDED:
                 raise UpdateEnded(f"update {update_id} is {row.state} already; there is nothing left to cancel")
+            made = session.scalar(
+                select(VersionRow.number).where(VersionRow.update_id == row.id, VersionRow.kind == "update")
+            )
+            if made is not None:  # it has not ended yet: its images are being deleted
+                raise UpdateEnded(f"update {row.id} has made version {made} already; there is nothing left to cancel")
             row.cancel_requested = True
             if row.state == "queued":
                 end(session, row, "cancelled", None, None)
@@ -189,7 +205,7 @@ class UpdateStore:
 
     def unfinished(self) -> _Ids:
         """Queued and running, oldest first."""
-        return self._ids(UpdateRow.state.in_(_UNFINISHED))
+        return self._ids(UpdateRow.state.in_(UNFINISHED))
 
     def abandoned(self, seconds: float) -> _Ids:
         """Running, but without a sign of life for so long: their worker is gone."""
@@ -208,9 +224,8 @@ class UpdateStore:
 
     def pending_classes(self) -> set[str]:
         """Names in updates that have not ended yet."""
-        wanted = select(UpdateRow.classes).where(UpdateRow.state.in_(_UNFINISHED))
         with self._database.read() as session:
-            return {name for names in session.scalars(wanted) for name in names}
+            return pending_names(session)
 
     def _ids(self, *conditions: ColumnElement[bool]) -> _Ids:
         with self._database.read() as session:
@@ -221,3 +236,15 @@ class UpdateStore:
             row = locked(session, update_id)
             for name, value in values.items():
                 setattr(row, name, value)
+
+
+def _of_key(session: Session, key: str) -> UpdateRow | None:
+    return session.scalar(select(UpdateRow).where(UpdateRow.idempotency_key == printable(key)))
+
+
+def _same(earlier: UpdateRow, fingerprint: str) -> UpdateRow:
+    if earlier.fingerprint != fingerprint:
+        raise IdempotencyMismatch(
+            f"this Idempotency-Key came with another upload before (update {earlier.id}); choose a new key"
+        )
+    return earlier

@@ -17,7 +17,7 @@ from service.storage.database import Database
 from service.storage.rows import facts_as_json, printable, version_of
 from service.storage.tables import MAIN, ClassRow, LineRow, VersionRow
 from service.storage.times import now
-from service.storage.update_rows import locked, require_current
+from service.storage.update_rows import locked, require_current, require_wanted
 
 __all__ = ["NewVersion", "VersionStore"]
 
@@ -71,11 +71,12 @@ class VersionStore:
         """Number it and, with `activate`, make it the active one if `expected` still is; None means that none is.
 
         The same bundle again gives the version that it has become: whoever publishes may have been killed just after.
-        An attempt that is over publishes nothing: a worker may stand still just before this, and be replaced.
+        An attempt that is over publishes nothing: a worker may stand still just before this, and be replaced. Nor does
+        one whose cancel was accepted: the row is locked, so from here on a cancel is refused instead.
         """
         with self._database.write() as session:
             if new.update_id is not None and new.attempt is not None:
-                require_current(locked(session, new.update_id), new.attempt)
+                require_wanted(require_current(locked(session, new.update_id), new.attempt))
             active = _locked_line(session).version
             row = _of_bundle(session, new.bundle)
             if row is None:

@@ -1,4 +1,4 @@
-"""Can this image be learnt from? The checks and errors of a query, without the size that some net wants."""
+"""Can this image be learnt from? The checks and errors of a query, without the pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from io import BytesIO
 from PIL import Image
 
 from service.errors import DamagedImage, EmptyImage, NotAnImage, TooManyPixels
-from service.serving.decode import FORMATS
+from service.serving.decode import FORMATS, check_size
+from zstci.config import InputConfig
 from zstci.pixels import upright_rgb
 
 __all__ = ["check"]
@@ -15,14 +16,12 @@ __all__ = ["check"]
 _DRAFT = (64, 64)
 
 
-def check(content: bytes, max_pixels: int) -> str:
-    """The format, such as JPEG, of an image that opens as a whole."""
+def check(content: bytes, max_pixels: int, config: InputConfig) -> str:
+    """The format, such as JPEG, of an image that opens as a whole. `config` is of the net that will learn it."""
     if not content:
         raise EmptyImage("it has 0 bytes")
     with _open(content) as image:
-        width, height = image.size
-        if width * height > max_pixels:
-            raise TooManyPixels(f"{width} x {height} is more than {max_pixels} pixels; scale it down")
+        check_size(image, config, max_pixels)
         kind = image.format or ""
         # A JPEG may be decoded smaller, three times as fast: all of its bytes are still read, only less is computed.
         image.draft("RGB", _DRAFT)

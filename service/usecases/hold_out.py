@@ -16,7 +16,7 @@ from zstci.seeds import generator
 
 __all__ = ["measure", "split"]
 
-_AT_ONCE = 32  # images between two looks at whether to stop
+_AT_ONCE = 8  # images between two looks at whether to stop: below a second, also for a large net
 
 
 def split(upload: Upload, share: float, seed: int) -> tuple[list[UploadedImage], list[UploadedImage]]:

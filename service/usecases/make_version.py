@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ class Maker:
         started = time.monotonic()
         reporter.stage("validating", 0.0)
         folder = self._artifacts.local(upload_key(update.id))
-        upload = read_upload.load(folder)
+        upload = read_upload.load(folder, reporter.look)
+        reporter.stop_if_asked()
         base = self._base(update)
         config = self._config(update, base, instant)
         reporter.expect(training=config.regularizer != "frozen")
@@ -75,6 +77,7 @@ class Maker:
         learnt, held = hold_out.split(upload, update.options.holdout, config.seed)
         data = TaskData(ImageFiles([folder / i.file for i in learnt]), tuple(ids[i.class_name] for i in learnt))
         snapshot = self._learn(update, base, data, config, reporter)
+        reporter.stage("evaluating", 0.0)
         metrics = hold_out.measure(
             snapshot, folder, held, ids, lambda done: reporter.stage("evaluating", done), reporter.should_stop
         )
@@ -83,7 +86,8 @@ class Maker:
             self._updates.metric(update.id, update.attempt, metrics | {"translation": snapshot.memory.translation})
         reporter.stage("publishing", 0.0)
         sample = self._sample(folder, upload, config) if self._settings.precision == "int8" else None
-        return self._store(update, base, snapshot, ids, len(learnt), metrics, instant, sample)
+        reporter.stop_if_asked()
+        return self._store(update, base, snapshot, ids, len(learnt), metrics, instant, sample, reporter.stop_if_asked)
 
     def _sample(self, folder: Path, upload: Upload, config: Config) -> Pixels:
         """Images of the update, of all its classes, that 8 bits are tried on."""
@@ -164,15 +168,17 @@ class Maker:
         metrics: dict[str, Any],
         instant: bool,
         sample: Pixels | None,
+        between: Callable[[], None],
     ) -> Made:
         # A worker that was taken for dead and goes on must not write over what its successor has published.
         key = f"versions/{update.id}-{'instant' if instant else base.version or 0}-{update.attempt}"
         staged = work_folder(self._settings, update.id) / "bundle"
         shutil.rmtree(staged, ignore_errors=True)
         names = self._versions.names() | {i: name for name, i in ids.items()}
-        written = bundle.write(snapshot, staged, names, eight_bits_for=sample)
+        written = bundle.write(snapshot, staged, names, eight_bits_for=sample, between=between)
         if written.agreement is not None:
             metrics["int8_agreement"] = round(100.0 * written.agreement, 2)
+        between()
         self._artifacts.put(staged, key)
         known = set(base.snapshot.prototypes.ids) if base.snapshot else set()
         facts = Facts(

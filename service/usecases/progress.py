@@ -103,8 +103,12 @@ class Reporter:
         return self._over
 
     def stop_if_asked(self) -> None:
-        """The last chance, so it is asked at once."""
+        """Before something long, or at the last chance: so it is asked at once."""
         self._asked = 0.0
+        self.look()
+
+    def look(self) -> None:
+        """Between two small pieces of work."""
         if self.should_stop():
             raise Stopped("stopped on request")
 

@@ -35,12 +35,14 @@ from service.usecases.class_names import clean
 from service.usecases.deadline import Deadline
 from service.usecases.disk import full_disk_is_named
 from service.usecases.entry_names import class_and_image
+from zstci.config import InputConfig
 from zstci.errors import LabelMismatch
 
 __all__ = ["LIST", "ReceivedFile", "load", "parse", "stage"]
 
 LIST = "upload.json"
 _FORMAT = 1
+_DEFAULT_INPUT = InputConfig()
 # MPO is what Pillow calls a JPEG with a preview or a depth map behind it, as phones make them.
 _SUFFIXES = {"BMP": "bmp", "GIF": "gif", "JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp"}
 _OUR_FILE = re.compile(rf"images/\d{{6,}}\.({'|'.join(set(_SUFFIXES.values()))})")
@@ -62,6 +64,7 @@ def stage(
     target: Path,
     limits: Settings,
     on_bad_image: Literal["reject", "skip"],
+    net_input: InputConfig = _DEFAULT_INPUT,
     deadline: Deadline | None = None,
 ) -> Upload:
     """Whatever is refused, the caller removes `target`: nothing is written anywhere else."""
@@ -69,7 +72,7 @@ def stage(
         raise LabelMismatch(f"there are {len(files)} files and {len(labels)} labels; send one label for each file")
     deadline = deadline or Deadline(limits.upload_seconds)
     with full_disk_is_named():
-        staging = _Staging(target, limits, deadline)
+        staging = _Staging(target, limits, net_input, deadline)
         for source in (_packed(archives, limits, deadline), _labelled(files, labels)):
             with closing(source):
                 for sent in source:
@@ -77,11 +80,13 @@ def stage(
         return staging.finish(on_bad_image)
 
 
-def load(folder: Path) -> Upload:
-    """The upload as it was staged; every byte is compared, since what is damaged must not be learnt."""
+def load(folder: Path, between: Callable[[], None] = lambda: None) -> Upload:
+    """The upload as it was staged; every byte is compared, since what is damaged must not be learnt. `between` is
+    called between two images, and may raise to stop."""
     try:
         upload = parse((folder / LIST).read_bytes())
         for image in upload.images:
+            between()
             _compare(folder, image)
     except (FileNotFoundError, TypeError) as error:
         raise _damaged(f"{type(error).__name__}: {error}") from error
@@ -102,8 +107,8 @@ def parse(content: bytes) -> Upload:
 
 
 class _Staging:
-    def __init__(self, target: Path, limits: Settings, deadline: Deadline) -> None:
-        self._target, self._limits, self._deadline = target, limits, deadline
+    def __init__(self, target: Path, limits: Settings, net_input: InputConfig, deadline: Deadline) -> None:
+        self._target, self._limits, self._net_input, self._deadline = target, limits, net_input, deadline
         self._seen: dict[str, set[str]] = {}  # image names by class
         self._count = 0
         self._images: list[UploadedImage] = []
@@ -117,7 +122,7 @@ class _Staging:
             if sent.size > self._limits.max_image_bytes:
                 raise ImageTooLarge(f"it has more than {self._limits.max_image_bytes} bytes; scale it down")
             content = sent.read()
-            kind = check(content, self._limits.max_pixels)
+            kind = check(content, self._limits.max_pixels, self._net_input)
         except BadImage as fault:
             digest = None if content is None else hashlib.sha256(content).hexdigest()
             self._rejected.append(RejectedImage(sent.name, fault.code, str(fault), digest, sent.size))

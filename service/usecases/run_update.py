@@ -26,6 +26,7 @@ from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
 from service.usecases.disk import is_full_disk
+from service.usecases.instant import take_back
 from service.usecases.make_version import Maker
 from service.usecases.progress import Reporter
 from service.usecases.pulse import Pulse
@@ -172,11 +173,21 @@ class UpdateRunner:
             self._retried(lambda: self._updates.note_end(update.id, update.attempt, end.failure), _AWAY)
         # The images first: whoever is told that an update has ended finds none of them.
         self._surely(lambda: self._purger.purge(update.id, ending=True))
+        failure = end.failure if end.state == "succeeded" else self._without_instant(update.id, end.failure)
         self._surely(
-            lambda: self._updates.finish(update.id, update.attempt, end.state, version=end.version, failure=end.failure)
+            lambda: self._updates.finish(update.id, update.attempt, end.state, version=end.version, failure=failure)
         )
-        reason = end.failure.detail if end.failure is not None else None
+        reason = failure.detail if failure is not None else None
         logger.info("Update ended", extra=_about(update, "update_ended", state=end.state, reason=reason))
+
+    def _without_instant(self, update_id: str, failure: Failure | None) -> Failure | None:
+        """Whoever reads that an update failed or was cancelled may rely on it: what still answers is told."""
+        stays = self._surely(lambda: take_back(self._versions, update_id))
+        if stays is None:
+            return failure
+        return (
+            Failure("instant_kept", stays) if failure is None else Failure(failure.code, f"{failure.detail}; {stays}")
+        )
 
     def _reporter(self, update: Update, span: tuple[float, float]) -> Reporter:
         stopping = self._shutting_down.is_set

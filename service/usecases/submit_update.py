@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import threading
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -57,7 +56,6 @@ class Submitter:
     ) -> None:
         self._updates, self._versions, self._artifacts = updates, versions, artifacts
         self._jobs, self._settings = jobs, settings
-        self._one_at_a_time = threading.Lock()
 
     def check_room(self) -> None:
         """Before a long body is read."""
@@ -80,7 +78,9 @@ class Submitter:
     ) -> Preview:
         """All checks; the usable images are in `target` afterwards, and nothing else has happened."""
         config = self._config(options)  # first: it costs nothing, and a wrong name should not wait for images
-        upload = read_upload.stage(archives, files, labels, target, self._settings, options.on_bad_image, deadline)
+        upload = read_upload.stage(
+            archives, files, labels, target, self._settings, options.on_bad_image, config.net.input, deadline
+        )
         known = frozenset(known_classes(self._versions, self._artifacts).values()) & set(upload.classes)
         fingerprint = _fingerprint(upload, options)
         earlier = self._earlier(key, fingerprint)
@@ -103,10 +103,7 @@ class Submitter:
         update = _new_update(preview.upload, options)
         self._artifacts.put(target, upload_key(update.id))
         try:
-            with self._one_at_a_time:
-                if key is None:  # two at once may both have found their classes free
-                    self._check_classes(preview.upload, preview.known, options)
-                stored = self._updates.add(update, key, fingerprint)
+            stored = self._updates.add(update, key, fingerprint)
         except BaseException:
             self._artifacts.delete(upload_key(update.id))
             raise

@@ -86,7 +86,7 @@ def test_a_damaged_image_is_decoded_or_refused_by_name(kind: str) -> None:
 
 def _checked(content: bytes) -> str:
     try:
-        check(content, LIMITS.max_pixels)
+        check(content, LIMITS.max_pixels, InputConfig())
     except BadImage as error:
         return error.code
     return "decoded"

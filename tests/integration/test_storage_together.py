@@ -2,15 +2,17 @@
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import repeat
 from threading import Barrier
 
 import pytest
 
 from service.domain import Report
+from service.errors import ClassExists
 from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
-from tests.unit.service.storage.samples import a_version, an_update, publish_one
+from tests.unit.service.storage.samples import OPTIONS, a_version, an_update, publish_one
 
 
 def test_of_threads_that_build_on_the_same_version_exactly_one_publishes(database_url, database):
@@ -100,3 +102,22 @@ def test_a_cancel_and_an_end_at_the_same_time_agree(database):
         assert cancelled.result().cancel_requested
         assert store.get(name).state == ("cancelled" if begun.result() is None else "running")
         assert store.cancel_requested(name)
+
+
+def test_one_class_from_several_at_once_is_one_update(database):
+    together = Barrier(6)
+    store = UpdateStore(database)
+    once = replace(OPTIONS, on_existing_class="reject")
+
+    def add(number: int) -> str | None:
+        together.wait()
+        try:
+            return store.add(an_update(f"u{number}", options=once), f"key {number}", "f").id
+        except ClassExists:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        added = [found for found in pool.map(add, range(6)) if found]
+
+    assert added == store.unfinished()
+    assert len(added) == 1

@@ -3,9 +3,11 @@ from dataclasses import replace
 import pytest
 
 from service.domain import Failure, Report
-from service.errors import IdempotencyMismatch, UnknownUpdate, UpdateEnded
+from service.errors import ClassExists, IdempotencyMismatch, UnknownUpdate, UpdateEnded
 from service.storage.updates import UpdateStore
-from tests.unit.service.storage.samples import an_update
+from service.storage.versions import VersionStore
+from tests.unit.service.storage.samples import OPTIONS, a_version, an_update
+from zstci.errors import Stopped
 
 
 @pytest.fixture
@@ -225,3 +227,46 @@ def test_counts_and_names_of_what_has_not_ended(store):
     assert store.pending_classes() == {"b", "c", "d"}
     assert (store.unfinished(), store.unpurged()) == (["u1", "u2"], ["u0"])
     store.heartbeat("u1")
+
+
+def test_an_accepted_cancel_keeps_the_version_from_being_published(running, database):
+    running.cancel("u1")
+
+    with pytest.raises(Stopped):
+        VersionStore(database).publish(a_version(update_id="u1", attempt=1), expected=None, activate=True, names={})
+    assert VersionStore(database).list(9)[0] == []
+
+
+def test_a_cancel_comes_too_late_when_the_version_is_published(running, database):
+    VersionStore(database).publish(a_version(update_id="u1", attempt=1), expected=None, activate=True, names={})
+
+    with pytest.raises(UpdateEnded, match="made version 1 already"):
+        running.cancel("u1")
+    assert not running.get("u1").cancel_requested
+
+
+def test_an_instant_part_can_still_be_cancelled(running, database):
+    new = a_version(update_id="u1", attempt=1, kind="instant")
+    VersionStore(database).publish(new, expected=None, activate=True, names={})
+
+    assert running.cancel("u1").cancel_requested
+
+
+def test_an_accepted_cancel_ends_as_one_even_if_something_broke_just_then(running):
+    running.note_end("u1", 1, Failure("diverged", "the loss became nan"))
+    running.cancel("u1")
+
+    ended = running.finish("u1", 1, "failed", failure=Failure("diverged", "the loss became nan"))
+    assert (ended.state, ended.error) == ("cancelled", None)
+    assert running.events("u1")[-1].data["state"] == "cancelled"
+
+
+def test_a_class_of_an_update_that_has_not_ended_is_refused_where_it_is_stored(store):
+    once = replace(OPTIONS, on_existing_class="reject")
+    store.add(an_update("u1", options=once), "one", "f")
+
+    with pytest.raises(ClassExists, match="kiwi"):
+        store.add(an_update("u2", options=once, classes=("kiwi",)), "two", "g")
+    assert store.add(an_update("u3", options=once), "one", "f").id == "u1", "the same key is the same update"
+    store.cancel("u1")
+    assert store.add(an_update("u4", options=once), "three", "f").id == "u4"

@@ -62,6 +62,9 @@ def check_documented(app: FastAPI, response: Any) -> None:
     assert kind in documented, f"{called} answers {status} as {kind}, but documents {list(documented)}"
     if response.is_error and response.request.url.path != _OWN_FORM:
         assert kind == "application/problem+json", called
+        response.read()  # a hook comes before anybody has
+        codes, code = documented[kind]["examples"], response.json()["code"]
+        assert code in codes, f"{called} answers {status} {code}, but documents only {list(codes)}"
 
 
 @functools.cache

@@ -6,11 +6,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from service.app import create_app
 from tests.local import local_client
 from tests.packing import tar_member, tar_of, tarred, zipped
-from tests.pictures import picture
+from tests.pictures import encoded, picture
 from tests.unit.service.api.sending import NEW, digits, packed, send
 from tests.unit.service.api.surface import everything, refused
 from tests.unit.service.api.test_bad_queries import claims_to_be
@@ -50,6 +51,11 @@ BAD: dict[str, tuple[int, str, dict[str, Any]]] = {
     "one name twice": (422, "duplicate_image", tar(TWICE)),
     "one name twice in two archives": (422, "duplicate_image", {"files": [*packed(NEW).items()] * 2}),
     "one name twice in files": (422, "duplicate_image", labelled(["a", "a"], ("a.png", "a.png"))),
+    "an image too thin for the net": (
+        422,
+        "rejected_images",
+        tar(tarred({**NEW, "digit-7/thin.png": encoded(Image.new("1", (1, 20_000)), "PNG")})),
+    ),
     "a class that exists": (409, "class_exists", tar(tarred(digits(7, 3)))),
     "one image of a new class": (422, "too_few_images", tar(tarred({**NEW, "digit-9/0.png": picture(9)}))),
     "fewer labels than files": (422, "label_mismatch", labelled(["a"])),

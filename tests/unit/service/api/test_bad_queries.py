@@ -144,3 +144,11 @@ def test_a_connection_that_ends_within_the_body_is_no_accident_of_ours(client, c
 
     assert sent[0]["status"] == 400
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_a_query_that_waited_longer_than_it_may_is_told_when_to_ask_again(home):
+    with local_client(create_app(home.model_copy(update={"query_seconds": 1e-9}))) as client:
+        response = client.post("/v1/classify", content=picture(0))
+
+    assert "ask again in a moment" in refused(response, 503, "too_late")["detail"]
+    assert response.headers["Retry-After"] == "1"

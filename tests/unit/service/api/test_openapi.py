@@ -1,10 +1,16 @@
 """The description is enough for someone who knows nothing. That it tells all statuses, `conftest.py` sees to."""
 
-from typing import Any
+import inspect
+from typing import Any, get_args
 
 import pytest
 from fastapi.routing import APIRoute
 
+from service import errors
+from service.api.problems import Problem
+from service.domain import Stage
+from service.errors import ServiceError
+from service.storage.times import now
 from tests.unit.service.api.surface import check_documented
 
 FORM_OF_ITS_OWN = ("get /readyz", "503")  # says what is not ready
@@ -154,6 +160,51 @@ def test_every_error_is_a_problem(schema, operations):
                 assert reference == "#/components/schemas/Problem", name
     assert "example" in schema["components"]["schemas"]["Problem"]
     assert "HTTPValidationError" not in schema["components"]["schemas"]
+
+
+# Of the command line, of worker processes, and what only stands for those below it.
+NEVER_ANSWERED = {"no_keys", "worker_name_taken", "service_unreachable", "attempt_over", "bad_image"}
+
+
+def test_every_code_that_can_be_answered_has_an_example_as_it_would_be_answered(schema, operations):
+    examples = {code: example["value"] for code, example in schema["components"]["examples"].items()}
+    told = set(examples) | {fault["code"] for example in examples.values() for fault in example["errors"]}
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ServiceError)]
+
+    assert {kind.code for kind in kinds} - NEVER_ANSWERED <= told
+    assert not NEVER_ANSWERED & told
+    for code, example in examples.items():
+        assert Problem.model_validate(example).code == code
+        assert example["type"].endswith(code)
+        assert len(example["detail"]) > 10, code
+    for name, operation in operations.items():
+        for status, response in operation["responses"].items():
+            for code in response["content"].get("application/problem+json", {}).get("examples", {}):
+                assert examples[code]["status"] == int(status), f"{name} {status} {code}"
+                assert f"`{code}`" in response["description"], f"{name} {status}"
+
+
+def test_every_problem_of_every_call_names_its_codes(operations):
+    for name, operation in operations.items():
+        for status, response in operation["responses"].items():
+            if int(status) >= 400 and (name, status) != FORM_OF_ITS_OWN:
+                assert response["content"]["application/problem+json"]["examples"], f"{name} {status}"
+
+
+def test_times_look_as_they_really_do(schema):
+    told = [
+        field for model in schema["components"]["schemas"].values() for field in model.get("properties", {}).items()
+    ]
+    times = [example for name, about in told if name.endswith("_at") for example in about.get("examples", ())]
+
+    assert len(times) > 5
+    assert all(len(time) == len(now()) and time.endswith("Z") for time in times)
+
+
+def test_every_stage_of_an_update_is_explained(schema):
+    described = schema["components"]["schemas"]["UpdateEntry"]["properties"]["stage"]["description"]
+
+    assert [stage for stage in get_args(Stage) if stage not in described] == []
 
 
 def test_answers_of_a_model_name_its_version(operations):

@@ -1,10 +1,12 @@
+import io
 import threading
 import time
 
 import pytest
+from PIL import Image
 
 from tests.brute_force import distances_to
-from tests.pictures import picture
+from tests.pictures import encoded, picture
 from tests.unit.service.api.surface import refused
 from zstci import ImageFiles, Snapshot
 
@@ -129,3 +131,13 @@ def test_without_a_version_a_query_says_what_to_do(empty_client):
     for params in ({}, {"version": 1}):
         problem = refused(empty_client.post("/v1/classify", content=picture(1), params=params), 503, "no_classes_yet")
         assert problem["detail"] == "no classes yet: add some with zstci add DIR, or POST /v1/updates"
+
+
+def test_a_phone_s_photo_with_a_second_picture_in_it_is_answered_by_its_first(client, expected):
+    first, second = Image.open(io.BytesIO(picture(3))).convert("RGB"), Image.open(io.BytesIO(picture(0))).convert("RGB")
+    content = encoded(first, "MPO", save_all=True, append_images=[second])
+    [found] = client.post("/v1/classify", content=content).json()["data"]
+
+    truth = expected(encoded(first, "JPEG"))
+    assert found["predictions"][0]["class_id"] == next(iter(truth))
+    assert found["predictions"][0]["distance"] == pytest.approx(next(iter(truth.values())), abs=1e-4)

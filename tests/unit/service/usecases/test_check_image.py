@@ -27,17 +27,17 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
 def test_a_whole_image_is_known_by_its_format(kind):
-    assert check(KINDS[kind], 100_000) == kind
+    assert check(KINDS[kind], 100_000, INPUT) == kind
 
 
 def test_a_phone_s_photo_with_a_second_picture_in_it_is_fine():
     content = encoded(RGB, "MPO", save_all=True, append_images=[RGB])
 
-    assert check(content, 100_000) == "MPO"
+    assert check(content, 100_000, INPUT) == "MPO"
 
 
 def test_a_scanned_digit_is_fine():
-    assert check(picture(3), 64) == "PNG"
+    assert check(picture(3), 100, INPUT) == "PNG"
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,12 @@ def test_a_scanned_digit_is_fine():
         (KINDS["PNG"][:-500], DamagedImage),
         (encoded(Image.new("1", (1001, 100)), "PNG"), TooManyPixels),
         (encoded(Image.new("1", (20_000, 20_000)), "PNG"), TooManyPixels),
+        (encoded(Image.new("1", (1, 2000)), "PNG"), TooManyPixels),
     ],
 )
 def test_what_a_query_refuses_is_refused_for_the_same_reason(content, fault):
     with pytest.raises(fault):
-        check(content, 100_000)
+        check(content, 100_000, INPUT)
     with pytest.raises(fault):
         decode(content, INPUT, 100_000)
 
@@ -80,7 +81,7 @@ def test_damaged_bytes_are_an_image_or_a_bad_one_and_never_break_anything(kind, 
 
 def _opens(content: bytes) -> bool:
     try:
-        check(content, 100_000)
+        check(content, 100_000, INPUT)
     except BadImage:
         return False
     return True

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from service.app import create_app
 from service.errors import ClassExists, StorageFull, StorageUnreachable
 from service.usecases.change_classes import ClassChanger
+from tests.local import local_client
 from tests.unit.service.usecases.conftest import Bench
 from tests.unit.zstci.tiny import assert_same_snapshot
 from zstci import Snapshot
@@ -76,7 +78,7 @@ def test_an_update_that_is_cancelled_while_it_waits_is_never_begun(bench):
     assert bench.files("files") == []
 
 
-@pytest.mark.parametrize("moment", ["make", "note_parent"])
+@pytest.mark.parametrize("moment", ["make", "note_parent", "publish"])
 def test_an_update_that_is_cancelled_at_work_changes_nothing(bench, moment):
     bench.learn([0, 1])
     update = bench.submit([2], **TRAINED)
@@ -260,6 +262,96 @@ def test_a_class_that_is_deleted_after_the_instant_part_stays_deleted(bench, mon
     assert ended.state == "succeeded", ended.error
     assert names_of(bench, ended.version) == ["digit-1", "digit-2"]
     assert snapshot_of(bench, ended.version).prototypes.counts.tolist() == [5, 5]
+
+
+DIVERGING = {
+    "regularizer": "finetune",
+    "translator": "linear",
+    "overrides": {"train.trainable": "all", "train.epochs": 20, "train.lr": 1e30},
+}
+
+
+def built_upon(bench):
+    """Somebody deletes a class as soon as the instant version answers."""
+    real = bench.parts.updates.note_instant
+
+    def note_instant(update_id, version):
+        real(update_id, version)
+        changer = ClassChanger(bench.parts.updates, bench.parts.versions, bench.parts.artifacts, bench.settings)
+        changer.delete(snapshot_of(bench, 1).prototypes.ids[0])
+
+    bench.parts.updates.note_instant = note_instant
+
+
+def test_an_instant_part_goes_with_the_update_that_failed_and_its_images_can_be_sent_again(bench):
+    bench.learn([0, 1])
+    failed = bench.run(bench.submit([2, 3], instant=True, **DIVERGING))
+
+    assert (failed.state, failed.instant_version, failed.version) == ("failed", 2, None)
+    assert bench.parts.versions.active().version == 1
+    again = bench.learn([2, 3])
+    assert names_of(bench, again.version) == ["digit-0", "digit-1", "digit-2", "digit-3"]
+    assert snapshot_of(bench, again.version).prototypes.counts.tolist() == [5, 5, 5, 5]
+
+
+def test_an_instant_part_goes_with_the_update_that_is_cancelled(bench):
+    bench.learn([0, 1])
+    update = bench.submit([2], instant=True, **TRAINED)
+    bench.before["note_parent"] = lambda: bench.parts.updates.cancel(update.id)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.instant_version, ended.error) == ("cancelled", 2, None)
+    assert bench.parts.versions.active().version == 1
+
+
+def test_an_instant_part_that_was_built_upon_stays_and_the_failure_says_so(bench):
+    bench.learn([0, 1])
+    built_upon(bench)
+    failed = bench.run(bench.submit([2, 3], instant=True, **DIVERGING))
+
+    assert failed.state == "failed"
+    assert failed.error.code in ("diverged", "not_finite")
+    assert "its instant version 2 stays, because version 3 was built on it" in failed.error.detail
+    assert names_of(bench, bench.parts.versions.active().version) == ["digit-1", "digit-2", "digit-3"]
+
+
+def test_an_instant_part_with_nothing_before_it_stays_and_the_cancelled_update_says_so(bench):
+    update = bench.submit([0, 1], instant=True, **TRAINED)
+    bench.before["note_parent"] = lambda: bench.parts.updates.cancel(update.id)
+
+    ended = bench.run(update)
+
+    assert (ended.state, ended.error.code) == ("cancelled", "instant_kept")
+    assert "there is none before it" in ended.error.detail
+    assert bench.parts.versions.active().version == 1
+
+
+def test_an_instant_part_that_somebody_rolled_back_is_left_alone(bench):
+    bench.learn([0, 1])
+    bench.learn([2])
+    bench.parts.versions.activate(1)
+    update = bench.submit([3], instant=True, **TRAINED)
+
+    def elsewhere():
+        bench.parts.versions.activate(2)
+        bench.parts.updates.cancel(update.id)
+
+    bench.before["note_parent"] = elsewhere
+    ended = bench.run(update)
+
+    assert (ended.state, ended.error) == ("cancelled", None)
+    assert bench.parts.versions.active().version == 2
+
+
+def test_what_the_translator_left_over_is_told_to_prometheus(bench):
+    bench.learn([0, 1])
+    version = bench.parts.versions.get(bench.learn([2], **TRAINED).version)
+    with local_client(create_app(bench.settings)) as client:
+        text = client.get("/metrics").text
+
+    residual = version.facts.translation["residual"]
+    assert f"zstci_translator_residual {residual}" in text
 
 
 def test_a_frozen_update_needs_no_instant_part(bench):
