@@ -23,7 +23,7 @@ from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Watch
 from zstci.prototypes import Prototypes
-from zstci.regularizers import accumulated
+from zstci.regularizers import remembered
 from zstci.reproduce.plan import Plan, Regularized
 from zstci.streams import Stream, take
 from zstci.tensors import flat, nested, write
@@ -142,7 +142,7 @@ def _train(
         old, data.inputs, data.targets, config, task=task, importance=importance, negatives=negatives, watch=Watch()
     )
     fresh = importance_of(net, data.inputs, data.targets, config, task=task, negatives=negatives)
-    return net, accumulated(importance, fresh) if config.train.accumulate else fresh
+    return net, remembered(importance, fresh, config.train.accumulate)
 
 
 def _measure(
