@@ -117,7 +117,7 @@ def _check(parent: Snapshot | None, data: TaskData, config: Config) -> None:
     check_translator(config.translator, config.translation)
     resolve(config.device)
     _check_inputs(config.net.backbone, data.inputs)
-    if parent is not None and parent.memory.scatter.freedom == 0:
+    if parent is not None and not parent.whole:
         raise SnapshotError("the parent came without its training state; load it with training=True to learn on")
     if parent is not None and replace(config.net, weights="") != replace(parent.config.net, weights=""):
         raise InvalidConfig(

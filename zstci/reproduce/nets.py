@@ -175,8 +175,7 @@ def fingerprint(plan: Plan, column: Regularized) -> str:
 
 
 def _digest(plan: Plan, settings: dict[str, Any]) -> str:
-    tasks = [(task.classes, len(task.labels)) for task in plan.stream.train]
-    content = json.dumps([plan.dataset, settings, tasks, plan.oracle_images], sort_keys=True)
+    content = json.dumps([plan.dataset, settings, plan.content, plan.oracle_images], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

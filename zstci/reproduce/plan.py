@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,11 @@ class Plan:
     start: Start
     oracle_images: int  # a class, for the true means; 0 takes all
     warmup: str = ""  # where the convolutions of a warm start come from
+
+    @functools.cached_property
+    def content(self) -> tuple[str, ...]:
+        """Changes when any image or label does: what was computed from others is not gone on with."""
+        return tuple(task.fingerprint() for task in self.stream.train + self.stream.test)
 
 
 def make_plan(

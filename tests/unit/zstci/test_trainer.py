@@ -93,6 +93,18 @@ def test_fine_tuning_makes_a_new_net_and_leaves_the_old_one(convolutional, regul
     assert not any(module.training for module in net.modules())
 
 
+def test_mixed_precision_learns_on_a_cpu_too_and_keeps_full_precision_weights(linear):
+    config = tiny.vector_config(**{"regularizer": "finetune", "train.precision": "mixed"})
+
+    mixed = tuned(linear, tiny.vectors("01"), config)
+    full = tuned(linear, tiny.vectors("01"), config.override(**{"train.precision": "full"}))
+
+    assert all(value.dtype == torch.float32 for value in mixed.parameters())
+    assert not same(mixed, full)  # bfloat16 rounds
+    assert torch.allclose(mixed.head.weight, full.head.weight, atol=0.05)
+    assert distance(mixed, linear) > 0
+
+
 def test_fine_tuning_pulls_classes_apart(linear):
     data = tiny.vectors("0123", 8)
     config = tiny.vector_config(**{"regularizer": "finetune", "train.epochs": 20})
