@@ -2,8 +2,8 @@
 
     python -m tests.paper.transport
 
-prints `whitened` minus `whitened-still` after the last task, and in brackets that of the mean over all tasks. The reports
-were made with `--set translation.transport_covariance=true`, so that every translator carries it along.
+prints `whitened` minus `whitened-still` after the last task, and in brackets that of the mean over all tasks. The
+reports were made with `--set translation.transport_covariance=true`, so that every translator carries it along.
 """
 
 from __future__ import annotations
