@@ -1,4 +1,4 @@
-"""The warm-up of CIFAR-100 runs: the published one where it is at hand, else one of our own, and the report says which."""
+"""The warm-up of CIFAR-100: the published one where it is at hand, else one of our own, and the report says which."""
 
 from __future__ import annotations
 
