@@ -91,5 +91,6 @@ def test_the_report_names_the_warm_up(tmp_path: Path) -> None:
     text = write_report(plan, [Result("lwf", "none", "ncm", ((50.0,),))])
     start = build_net(plan.regularizers[0].config.net, 1993)
 
-    assert not torch.equal(start.state_dict()["trunk.conv1.weight"], build_net(CONFIG.net, 1993).trunk.conv1.weight)
+    cold = build_net(CONFIG.net, 1993)
+    assert not torch.equal(start.state_dict()["trunk.conv1.weight"], cold.state_dict()["trunk.conv1.weight"])
     assert "warm start (own warm-up, 60 epochs)" in text.splitlines()[0]

@@ -1,5 +1,7 @@
 """A task of a single class has no negatives of its own; the prototypes of *other* classes stand in."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -62,7 +64,7 @@ def test_a_class_alone_meets_the_prototypes_in_the_common_space_that_they_live_i
 
     child = learn(parent, data, config)
 
-    common = {"task": 3, "negatives": parent.prototypes.means, "query": parent.memory.query}
+    common: dict[str, Any] = {"task": 3, "negatives": parent.prototypes.means, "query": parent.memory.query}
     net = fine_tune(
         parent.net, data.inputs, data.targets, config, importance=parent.importance, watch=Watch(), **common
     )
