@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
 import torch
+from torch import nn
 
 from zstci.config import Precision
 from zstci.errors import InvalidConfig
-from zstci.nets import EmbeddingNet
 
 __all__ = ["autocast", "on", "resolve"]
+
+Net = TypeVar("Net", bound=nn.Module)
 
 
 def resolve(name: str) -> torch.device:
@@ -29,7 +32,7 @@ def resolve(name: str) -> torch.device:
     return device
 
 
-def on(net: EmbeddingNet, device: torch.device) -> EmbeddingNet:
+def on(net: Net, device: torch.device) -> Net:
     """The net on a device. Never moved in place: snapshots share their trunk, and another may be serving with it."""
     return net if device.type == "cpu" else copy.deepcopy(net).to(device)
 

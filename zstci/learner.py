@@ -19,7 +19,7 @@ from zstci.errors import InvalidConfig, InvalidData, SnapshotError, TooFewImages
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Checkpoints, Progress, Watch, stable_key
-from zstci.regularizers import accumulated, check_regularizer
+from zstci.regularizers import check_regularizer, remembered
 from zstci.seeds import deterministic
 from zstci.snapshot import Snapshot
 from zstci.tensors import digest
@@ -42,6 +42,9 @@ def learn(
 
     With a `checkpoints` folder a stopped or killed call goes on from its last epoch, to the same result bit for bit on
     a CPU; the folder is emptied when the snapshot is made.
+
+    Importance for EWC and MAS is kept of every weight that ever learnt. A frozen task estimates none, because it would
+    take longer than the task itself: EWC or MAS after it ask the new images how much the old net's weights matter.
 
     In a team of processes (see `zstci.distributed`) all call this alike and share the work.
     """
@@ -85,10 +88,21 @@ def _learn(parent: Snapshot | None, data: TaskData, config: Config, watch: Watch
             importance=importance,
             negatives=old_means,
             watch=watch,
+            query=memory.query,
             team=team,
         )
-        fresh = importance_of(net, inputs, data.targets, config, task=task, negatives=old_means, watch=watch, team=team)
-        importance = accumulated(importance, fresh) if config.train.accumulate else fresh
+        fresh = importance_of(
+            net,
+            inputs,
+            data.targets,
+            config,
+            task=task,
+            negatives=old_means,
+            query=memory.query,
+            team=team,
+            watch=watch,
+        )
+        importance = remembered(importance, fresh, config.train.accumulate)
 
     new = old if frozen else _embed(net, inputs, config, watch)
     features = Features(old, new, data.classes, data.targets)
@@ -103,7 +117,7 @@ def _check(parent: Snapshot | None, data: TaskData, config: Config) -> None:
     check_translator(config.translator, config.translation)
     resolve(config.device)
     _check_inputs(config.net.backbone, data.inputs)
-    if parent is not None and parent.memory.scatter.freedom == 0:
+    if parent is not None and not parent.whole:
         raise SnapshotError("the parent came without its training state; load it with training=True to learn on")
     if parent is not None and replace(config.net, weights="") != replace(parent.config.net, weights=""):
         raise InvalidConfig(

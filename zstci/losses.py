@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["batch_hard_triplet", "pairwise_distances"]
+__all__ = ["TaskTriplet", "batch_hard_triplet", "pairwise_distances"]
 
 # Below the square root: its slope at 0 is infinite, and an anchor is at distance 0 from itself.
 _SMALLEST_SQUARE = 1e-12
@@ -31,6 +34,23 @@ def batch_hard_triplet(anchors: Tensor, labels: Tensor, margin: float = 0.0, neg
         nearest = torch.minimum(nearest, _pairwise_squares(anchors, negatives).amin(1))
     # relu(-inf) is 0 with gradient 0, so an anchor without negatives drops out by itself.
     return F.relu(_root(farthest) - _root(nearest) + margin).mean()
+
+
+@dataclass(frozen=True)
+class TaskTriplet:
+    """The triplet loss of a task, whose batches may hold a single class: then there is nothing to keep apart but the
+    classes of the past. Their prototypes are `negatives` [M, D], and `query` takes embeddings to the space that these
+    live in; without it that is the net's own."""
+
+    margin: float
+    negatives: Tensor | None = None
+    query: Callable[[Tensor], Tensor] | None = None
+
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        if len(labels.unique()) > 1:
+            return batch_hard_triplet(embeddings, labels, self.margin)
+        anchors = self.query(embeddings) if self.query is not None else embeddings
+        return batch_hard_triplet(anchors, labels, self.margin, self.negatives)
 
 
 def _pairwise_squares(left: Tensor, right: Tensor) -> Tensor:

@@ -76,7 +76,8 @@ def _translate(memory: Memory, features: Features, config: Config, seed: object,
                 f"translating with {fitted.name} left the finite numbers; lower translation.lr or raise the ridge"
             )
         scatter = memory.scatter
-        if config.translation.transport_covariance:
+        wanted = config.translation.transport_covariance
+        if wanted or (wanted is None and fitted.matrix is not None):
             scatter = scatter.transported(_linear_part(fitted, pairs, config))
     # Without translation the prototypes stay where they are, so queries must still be brought there.
     query = memory.query if fitted.name == "none" else fitted.query

@@ -59,7 +59,7 @@ class Prototypes:
         gone = set(ids)
         unknown = gone - set(self.ids)
         if unknown:
-            raise InvalidData(f"no class {sorted(unknown)[0]!r} to remove")
+            raise InvalidData(f"no class {sorted(unknown)[0]!r} to remove; `prototypes.ids` names those that are known")
         keep = [i for i, name in enumerate(self.ids) if name not in gone]
         return Prototypes(tuple(self.ids[i] for i in keep), self.means[keep], self.counts[keep], self.hops[keep])
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from zstci.choices import REGULARIZERS
 from zstci.distributed import ALONE, Team
 from zstci.errors import UnknownStrategy
-from zstci.losses import batch_hard_triplet
 from zstci.nets import EmbeddingNet
 
 __all__ = [
@@ -24,10 +23,10 @@ __all__ = [
     "LwF",
     "Regularizer",
     "WeightAnchor",
-    "accumulated",
     "check_regularizer",
     "default_weight",
     "estimate_importance",
+    "remembered",
 ]
 
 Importance = Mapping[str, Tensor]
@@ -84,15 +83,18 @@ def default_weight(name: str, weight: float | None) -> float:
     return REGULARIZERS[check_regularizer(name)] if weight is None else weight
 
 
-def _fisher_loss(raw: Tensor, labels: Tensor, margin: float, negatives: Tensor | None) -> Tensor:
-    return batch_hard_triplet(torch.nn.functional.normalize(raw), labels, margin, negatives)
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def _mas_loss(raw: Tensor, labels: Tensor, margin: float, negatives: Tensor | None) -> Tensor:
+def _fisher_loss(raw: Tensor, labels: Tensor, triplet: Loss) -> Tensor:
+    return triplet(torch.nn.functional.normalize(raw), labels)
+
+
+def _mas_loss(raw: Tensor, labels: Tensor, triplet: Loss) -> Tensor:
     return raw.norm(dim=1).sum()
 
 
-IMPORTANCES: dict[str, Callable[[Tensor, Tensor, float, Tensor | None], Tensor]] = {
+IMPORTANCES: dict[str, Callable[[Tensor, Tensor, Loss], Tensor]] = {
     "ewc": _fisher_loss,
     "mas": _mas_loss,
 }
@@ -102,8 +104,7 @@ def estimate_importance(
     net: EmbeddingNet,
     batches: Iterable[tuple[Tensor, Tensor]],
     kind: str,
-    margin: float,
-    negatives: Tensor | None = None,
+    triplet: Loss,
     team: Team = ALONE,
 ) -> dict[str, Tensor]:
     """Mean over batches of the squared *batch* gradient, for every trainable parameter.
@@ -117,7 +118,7 @@ def estimate_importance(
     for inputs, labels in batches:
         with team.whole_batch_statistics():
             raw = team.whole(net.raw(inputs).float(), len(labels))
-        loss = IMPORTANCES[kind](raw, labels, margin, negatives)
+        loss = IMPORTANCES[kind](raw, labels, triplet)
         # A loss that is exactly 0 everywhere still gives gradients (zeros): the weight mattered to nothing here.
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         used = [name for name, gradient in zip(parameters, gradients, strict=True) if gradient is not None]
@@ -127,12 +128,13 @@ def estimate_importance(
     return {name: total / max(count, 1) for name, total in sums.items()}
 
 
-def accumulated(
-    before: dict[str, dict[str, Tensor]], fresh: dict[str, dict[str, Tensor]]
+def remembered(
+    before: Mapping[str, Importance], fresh: Mapping[str, Importance], accumulate: bool
 ) -> dict[str, dict[str, Tensor]]:
-    """What did not learn this time (the trunk, in a task of the head) keeps what it had."""
-    summed = {kind: dict(values) for kind, values in before.items()}
+    """Importance after a task: of each weight the estimate of the last task that trained it, or the sum over all such
+    tasks. What did not learn this time (the trunk, in a task of the head) keeps what it had."""
+    kept = {kind: dict(values) for kind, values in before.items()}
     for kind, values in fresh.items():
-        known = summed.setdefault(kind, {})
-        known |= {name: known[name] + value if name in known else value for name, value in values.items()}
-    return summed
+        known = kept.setdefault(kind, {})
+        known |= {n: known[n] + value if accumulate and n in known else value for n, value in values.items()}
+    return kept

@@ -18,7 +18,7 @@ from zstci.classifiers import Scatter, nearest
 from zstci.config import Config
 from zstci.data import Inputs
 from zstci.devices import on, resolve
-from zstci.errors import CorruptSnapshot, InvalidConfig
+from zstci.errors import CorruptSnapshot, InvalidConfig, SnapshotError
 from zstci.manifest import FORMAT, MANIFEST, SERVING, TRAINING, digest, read
 from zstci.memory import Memory
 from zstci.nets import EmbeddingNet, build_net
@@ -44,6 +44,11 @@ class Snapshot:
     def prototypes(self) -> Prototypes:
         return self.memory.prototypes
 
+    @property
+    def whole(self) -> bool:
+        """False where it was loaded for serving only. Every class brings two images, so a whole one knows a spread."""
+        return self.memory.scatter.freedom > 0 or not len(self.prototypes)
+
     def tensors(self) -> dict[str, Tensor]:
         """Every number that the snapshot holds, by name."""
         return self._serving() | self._training()
@@ -65,6 +70,11 @@ class Snapshot:
     def save(self, folder: Path | str) -> None:
         """Write the folder as a whole or not at all; an existing one is refused, because a snapshot never changes."""
         target = Path(folder)
+        if not self.whole:
+            raise SnapshotError(
+                "this snapshot came without its training state, so a copy could not be learnt on; load it with "
+                "training=True to save it"
+            )
         if target.exists():
             raise InvalidConfig(f"{target} exists already; a snapshot is never overwritten, choose another folder")
         partial = target.with_name(f".{target.name}.partial-{os.getpid()}")

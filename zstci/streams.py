@@ -51,9 +51,15 @@ def load_stream(name: str, folder: Path | None, tasks: int, seed: int, limit: in
 def _cut(train: Split, test: Split, tasks: int, seed: int, limit: int) -> Stream:
     names = sorted(set(train[1]), key=_natural)
     if set(test[1]) - set(names):
-        raise InvalidConfig(f"test classes without training images: {sorted(set(test[1]) - set(names))[:3]}")
+        raise InvalidConfig(
+            f"test classes without training images: {sorted(set(test[1]) - set(names))[:3]}; "
+            "add images of them to the training part, or remove them from the test part"
+        )
     if set(names) - set(test[1]):
-        raise InvalidConfig(f"training classes without test images: {sorted(set(names) - set(test[1]))[:3]}")
+        raise InvalidConfig(
+            f"training classes without test images: {sorted(set(names) - set(test[1]))[:3]}; "
+            "add images of them to the test part, or remove them from the training part"
+        )
     if not 1 <= tasks <= len(names):
         raise InvalidConfig(f"{len(names)} classes cannot be cut into {tasks} tasks; choose 1 to {len(names)}")
     order = np.random.RandomState(seed).permutation(len(names))  # the published order for seed 1993

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from zstci.config import Config, InputConfig
 from zstci.data import Inputs, Vectors
-from zstci.devices import autocast, resolve
+from zstci.devices import autocast, on, resolve
 from zstci.distributed import ALONE, Team
 from zstci.errors import NotFinite
-from zstci.losses import batch_hard_triplet
+from zstci.losses import TaskTriplet
 from zstci.nets import EmbeddingNet, choose_trainable
 from zstci.progress import Progress, Watch
 from zstci.regularizers import (
@@ -47,17 +47,21 @@ def fine_tune(
     importance: Mapping[str, Importance],
     negatives: Tensor,
     watch: Watch,
+    query: nn.Module | None = None,
     team: Team = ALONE,
 ) -> EmbeddingNet:
-    """A new net, trained from `start`, which is left as it is. Task 1 has no past, so nothing holds it back."""
+    """A new net, trained from `start`, which is left as it is. Task 1 has no past, so nothing holds it back.
+
+    `negatives` are the prototypes of other classes, and `query` takes embeddings to the common space that they live in.
+    """
     device = resolve(config.device)
     net = copy.deepcopy(start).to(device)
     parent = copy.deepcopy(start).to(device)
     names = choose_trainable(net, config.train.trainable)
     set_mode(net, train=config.train.batchnorm == "train" or (config.train.batchnorm == "train_first" and task == 1))
     draw = _Batches(inputs, targets, config, task, device, watch, team)
-    old_prototypes = negatives.to(device)
-    regularizer = _regularizer(parent, importance, names, config, task, draw, old_prototypes)
+    triplet = _triplet(config, negatives, query, device)
+    regularizer = _regularizer(parent, importance, names, config, task, draw, triplet)
     optimizer = torch.optim.Adam(
         [p for p in net.parameters() if p.requires_grad],
         lr=config.train.lr,
@@ -70,10 +74,7 @@ def fine_tune(
         for pixels, labels in draw.epoch(epoch):
             with autocast(device, config.train.precision), team.whole_batch_statistics():
                 embeddings = team.whole(net(pixels), len(labels))
-            # With one class in the batch there is nothing to keep apart but the classes of the past.
-            others = old_prototypes if len(labels.unique()) == 1 else None
-            loss = batch_hard_triplet(embeddings, labels, config.train.margin, others)
-            yield loss + regularizer(net, pixels, embeddings)
+            yield triplet(embeddings, labels) + regularizer(net, pixels, embeddings)
 
     watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
     return net.cpu().eval().requires_grad_(False)
@@ -87,6 +88,7 @@ def importance_of(
     *,
     task: int,
     negatives: Tensor,
+    query: nn.Module | None = None,
     team: Team = ALONE,
     watch: Watch | None = None,
 ) -> dict[str, dict[str, Tensor]]:
@@ -96,15 +98,14 @@ def importance_of(
     choose_trainable(probe, config.train.trainable)
     set_mode(probe, train=config.train.batchnorm != "eval")
     draw = _Batches(inputs, targets, config, task, device, watch, team)
-    others = negatives.to(device) if draw.classes == 1 else None
-    return {kind: _estimate(probe, draw, kind, config, others) for kind in IMPORTANCES}
+    triplet = _triplet(config, negatives, query, device)
+    found = {kind: estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team) for kind in IMPORTANCES}
+    return {kind: {name: value.cpu() for name, value in values.items()} for kind, values in found.items()}
 
 
-def _estimate(
-    probe: EmbeddingNet, draw: _Batches, kind: str, config: Config, negatives: Tensor | None
-) -> dict[str, Tensor]:
-    found = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, negatives, draw.team)
-    return {name: value.cpu() for name, value in found.items()}
+def _triplet(config: Config, negatives: Tensor, query: nn.Module | None, device: torch.device) -> TaskTriplet:
+    near = on(query, device) if query is not None else None
+    return TaskTriplet(config.train.margin, negatives.to(device), near)
 
 
 def set_mode(net: EmbeddingNet, train: bool) -> None:
@@ -156,7 +157,6 @@ class _Batches:
         self.inputs, self.targets, self.config, self.task, self.device = inputs, targets, config, task, device
         self.watch, self.team = watch or Watch(), team
         self.members = class_members(targets)
-        self.classes = len(self.members)
 
     def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         train, random = self.config.train, generator(self.config.seed, self.task, "epoch", epoch)
@@ -189,7 +189,7 @@ def _regularizer(
     config: Config,
     task: int,
     draw: _Batches,
-    negatives: Tensor,
+    triplet: TaskTriplet,
 ) -> Regularizer:
     kind = check_regularizer(config.regularizer)
     weight = default_weight(kind, config.train.weight)
@@ -200,12 +200,12 @@ def _regularizer(
     # Where less learns than before (all -> head), the rest of what is known is not needed.
     known = {name: value for name, value in importance.get(kind, {}).items() if name in names}
     if len(known) < len(names):
-        # The parent was learnt frozen, or with another part trainable, so it has no importance of these weights.
-        # Its images are gone; how it answers the new ones is the next best evidence.
+        # These weights never learnt: the parent was frozen, or had another part trainable. Its images are gone; how it
+        # answers the new ones is the next best evidence. What is known of the others counts more.
         probe = copy.deepcopy(parent)
         for name, parameter in probe.named_parameters():
             parameter.requires_grad_(name in names)
         set_mode(probe, train=config.train.batchnorm != "eval")
-        others = negatives if draw.classes == 1 else None  # a single class alone would make every weight worthless
-        known = estimate_importance(probe, draw.epoch(-1), kind, config.train.margin, others, draw.team)
+        estimate = estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team)
+        known = estimate | {name: value.to(draw.device) for name, value in known.items()}
     return WeightAnchor(parent, known, weight, draw.team)

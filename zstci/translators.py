@@ -154,7 +154,7 @@ def _auto(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) ->
     """Leave images out, see which translator predicts their new embeddings best, and fit that one on all.
 
     Images, not whole classes: the net was trained to move the new classes, each its own way, so a left-out class drifts
-    as no other does, while old classes drift as images in general do. tests/paper/leave_out.py measures both.
+    as no other does, while old classes drift as images in general do. tests/paper/leave_out.py compares.
     """
     options = _options(config)
     errors = _left_out_errors(options, pairs, seed, watch) if len(pairs.old) > 1 else {options[0]: 0.0}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from zstci import learn
+from service.cli import app
+from zstci import ImageArrays, TaskData, learn
 from zstci.errors import InvalidConfig
 from zstci.metrics import average_accuracy
 from zstci.reproduce import Plan, make_plan, run, write_report
-from zstci.reproduce.nets import features_of, trunk_once
+from zstci.reproduce.nets import features_of, fingerprint, trunk_once
 from zstci.reproduce.plan import ROWS
 from zstci.reproduce.run import Result, _chain
 
@@ -107,6 +109,30 @@ def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
     lines = [line.split() for line in text.splitlines()]
     assert ["paper", "91.2", "78.8", "77.1", "73.1", "71.1", "62.3", "57.4", "53.2", "49.0", "46.1"] in lines
     assert ["ours", "-", "paper", *["-"] * 9, "+4.2"] in lines
+
+
+def test_resume_starts_anew_where_an_image_changed(tmp_path: Path) -> None:
+    before = digits(tmp_path, "none", limit=4, overrides=QUICK)
+    pixels = cast(ImageArrays, before.stream.test[0].inputs).pixels.permute(0, 2, 3, 1).numpy().copy()
+    pixels[0, 0, 0] = 255 - pixels[0, 0, 0]
+    changed = (TaskData(ImageArrays(pixels), before.stream.test[0].labels), *before.stream.test[1:])
+    after = replace(before, stream=replace(before.stream, test=changed))
+
+    column = before.regularizers[0]
+    assert fingerprint(before, column) == fingerprint(digits(tmp_path, "none", limit=4, overrides=QUICK), column)
+    assert fingerprint(before, column) != fingerprint(after, column)
+
+
+def test_the_command_prints_the_table_and_leaves_the_report(tmp_path: Path) -> None:
+    quick = ["--limit-per-class", "6", "--set", "train.epochs=2", "--set", "translation.epochs=2"]
+    command = ["reproduce", "digits", "--regularizer", "lwf", "--translator", "none,linear", "--seed", "7", *quick]
+
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path)], catch_exceptions=False)
+
+    assert result.exit_code == 0
+    assert result.stdout == (tmp_path / "report.txt").read_text()
+    assert [line.split()[0] for line in result.stdout.splitlines() if " ncm " in line] == ["E-LwF", "E-LwF+linear"]
+    assert "10 classes in 5 tasks, seed 7" in result.stdout
 
 
 def test_one_class_a_task_trains_too(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Watch
 from zstci.prototypes import Prototypes
-from zstci.regularizers import accumulated
+from zstci.regularizers import remembered
 from zstci.reproduce.plan import Plan, Regularized
 from zstci.streams import Stream, take
 from zstci.tensors import flat, nested, write
@@ -142,7 +142,7 @@ def _train(
         old, data.inputs, data.targets, config, task=task, importance=importance, negatives=negatives, watch=Watch()
     )
     fresh = importance_of(net, data.inputs, data.targets, config, task=task, negatives=negatives)
-    return net, accumulated(importance, fresh) if config.train.accumulate else fresh
+    return net, remembered(importance, fresh, config.train.accumulate)
 
 
 def _measure(
@@ -175,8 +175,7 @@ def fingerprint(plan: Plan, column: Regularized) -> str:
 
 
 def _digest(plan: Plan, settings: dict[str, Any]) -> str:
-    tasks = [(task.classes, len(task.labels)) for task in plan.stream.train]
-    content = json.dumps([plan.dataset, settings, tasks, plan.oracle_images], sort_keys=True)
+    content = json.dumps([plan.dataset, settings, plan.content, plan.oracle_images], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

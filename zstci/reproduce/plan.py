@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +68,12 @@ class Plan:
     resume: bool
     start: Start
     oracle_images: int  # a class, for the true means; 0 takes all
+    warmup: str = ""  # where the convolutions of a warm start come from
+
+    @functools.cached_property
+    def content(self) -> tuple[str, ...]:
+        """Changes when any image or label does: what was computed from others is not gone on with."""
+        return tuple(task.fingerprint() for task in self.stream.train + self.stream.test)
 
 
 def make_plan(
@@ -99,8 +106,9 @@ def make_plan(
     out.mkdir(parents=True, exist_ok=True)
     stream = load_stream(dataset, data, tasks or (5 if dataset == "digits" else 10), seed, limit)
     config = replace(_config(dataset), seed=seed).override(**(overrides or {}))
-    if dataset == "cifar100" and start == "warm":
-        config = config.override(**{"net.weights": str(warm_weights(stream, config, out))})
+    warmup = warm_weights(stream, config, out, data) if dataset == "cifar100" and start == "warm" else None
+    if warmup is not None:
+        config = config.override(**{"net.weights": str(warmup.path)})
     return Plan(
         dataset,
         stream,
@@ -111,12 +119,13 @@ def make_plan(
         resume,
         start,
         oracle_images,
+        warmup.source if warmup is not None else "",
     )
 
 
 def _config(dataset: str) -> Config:
     """CUB is measured with what the product uses: the default backbone, not the paper's ResNet-18."""
-    cub = replace(preset("head"), train=TrainConfig(), translation=preset("paper-cub").translation)
+    cub = replace(preset("head"), translation=preset("paper-cub").translation)
     return {"cifar100": preset("paper-cifar100"), "cub": cub, "digits": DIGITS}[dataset]
 
 

@@ -43,6 +43,7 @@ def row_name(result: Result) -> str:
 def _text(plan: Plan, results: Sequence[Result]) -> Iterator[str]:
     tasks, classes = len(plan.stream), len(plan.stream.classes)
     start = f", {plan.start} start" if plan.dataset == "cifar100" else ""
+    start += f" ({plan.warmup})" if plan.warmup else ""
     yield f"{plan.dataset}: {classes} classes in {tasks} tasks, seed {plan.regularizers[0].config.seed}{start}"
     yield "A_k: mean accuracy over the tasks so far, in percent. mean: over all k. F: forgetting after the last task."
     if plan.dataset == "cub" and classes != 200:
@@ -91,6 +92,7 @@ def _document(plan: Plan, results: Sequence[Result]) -> dict[str, Any]:
     return {
         "dataset": plan.dataset,
         "start": plan.start,
+        "warmup": plan.warmup,
         "tasks": [list(task.classes) for task in plan.stream.train],
         "oracle_images": plan.oracle_images,
         "configs": {column.label: _portable(column.config.to_dict()) for column in plan.regularizers},

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,25 +23,36 @@ from zstci.seeds import generator, init_seed
 from zstci.streams import Stream, shared_data
 from zstci.tensors import write
 
-__all__ = ["train_warmup", "warm_weights"]
+__all__ = ["Warmup", "train_warmup", "warm_weights"]
 
 WARM_FILE = "resnet32_first50.safetensors"
 _BATCH, _EPOCHS, _RATE = 128, 60, 0.1
 
 
-def warm_weights(stream: Stream, config: Config, out: Path) -> Path:
+@dataclass(frozen=True)
+class Warmup:
+    path: Path
+    source: str  # for people: the two give different numbers
+
+
+def warm_weights(stream: Stream, config: Config, out: Path, data: Path | None = None, epochs: int = _EPOCHS) -> Warmup:
     """The published warm-up where it is at hand and fits (it has seen the first 50 classes of seed 1993); else our own,
     trained once for these classes and kept in `out`."""
-    shared = shared_data()
-    published = shared / "weights" / WARM_FILE if shared else None
-    if published is not None and published.is_file() and config.seed == 1993 and len(stream.classes) == 100:
-        return published
+    folders = [shared_data(), data, data and data.resolve().parent]
+    places = [folder / "weights" / WARM_FILE for folder in folders if folder]
+    published = next((path for path in places if path.is_file()), None)
+    fits = config.seed == 1993 and len(stream.classes) == 100
+    if published is not None and fits:
+        return Warmup(published, f"published warm-up {WARM_FILE}")
     tasks = stream.train[: max(1, len(stream) // 2)]
-    content = repr([config.seed, [(task.classes, len(task.labels)) for task in tasks]])
+    content = repr([config.seed, epochs, [(task.classes, len(task.labels)) for task in tasks]])
     own = out / f"warmup-{hashlib.sha256(content.encode()).hexdigest()[:12]}.safetensors"
     if not own.is_file():
-        train_warmup(tasks, config, own, _EPOCHS)
-    return own
+        why = f"no weights/{WARM_FILE} in ZSTCI_DATA or beside --data" if fits else f"{WARM_FILE} is for other classes"
+        tqdm.write(f"{why}: training a warm-up of our own, {epochs} epochs", file=sys.stderr)
+        out.mkdir(parents=True, exist_ok=True)
+        train_warmup(tasks, config, own, epochs)
+    return Warmup(own, f"own warm-up, {epochs} epochs")
 
 
 def train_warmup(tasks: tuple[TaskData, ...], config: Config, path: Path, epochs: int) -> None:

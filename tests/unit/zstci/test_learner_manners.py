@@ -99,6 +99,16 @@ def test_vectors_are_refused_by_a_net_that_reads_images(image_parent):
         learn(image_parent, SECOND, tiny.image_config())
 
 
+def test_a_snapshot_without_its_training_state_is_not_saved_as_if_it_were_whole(parent, tmp_path):
+    parent.save(tmp_path / "parent")
+    served = Snapshot.load(tmp_path / "parent", training=False)
+
+    with pytest.raises(SnapshotError, match="load it with training=True to save it"):
+        served.save(tmp_path / "copy")
+
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_parent_without_its_training_state_is_refused(parent, tmp_path):
     parent.save(tmp_path / "parent")
     served = Snapshot.load(tmp_path / "parent", training=False)

@@ -1,10 +1,14 @@
 """A task of a single class has no negatives of its own; the prototypes of *other* classes stand in."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from zstci import Config, Snapshot, TaskData, Vectors, learn
 from zstci.config import NetConfig, TrainConfig
+from zstci.progress import Watch
+from zstci.trainer import fine_tune, importance_of
 
 CONFIG = Config(
     net=NetConfig("vectors:6", "none", dim=4),
@@ -48,3 +52,24 @@ def test_ewc_holds_the_net_when_the_parent_has_no_importance_and_the_task_one_cl
 
     # Adam's step does not depend on the size of the gradient, so "held" is less far, not nowhere.
     assert held < free / 2
+
+
+def test_a_class_alone_meets_the_prototypes_in_the_common_space_that_they_live_in() -> None:
+    # After a task of zstci the stored prototypes are no longer in the net's own space.
+    translated = CONFIG.override(
+        **{"translator": "zstci", "translation.hidden": 8, "translation.epochs": 20, "translation.lr": 0.02}
+    )
+    parent = learn(learn(None, images(0, "ab"), translated), images(2, "de"), translated)
+    data, config = images(1, "c"), translated.override(regularizer="ewc")
+
+    child = learn(parent, data, config)
+
+    common: dict[str, Any] = {"task": 3, "negatives": parent.prototypes.means, "query": parent.memory.query}
+    net = fine_tune(
+        parent.net, data.inputs, data.targets, config, importance=parent.importance, watch=Watch(), **common
+    )
+    found = importance_of(net, data.inputs, data.targets, config, **common)
+    blind = importance_of(net, data.inputs, data.targets, config, **common | {"query": None})
+    assert torch.equal(child.net.head.weight, net.head.weight)
+    assert torch.equal(child.importance["ewc"]["head.weight"], found["ewc"]["head.weight"])
+    assert not torch.equal(found["ewc"]["head.weight"], blind["ewc"]["head.weight"])

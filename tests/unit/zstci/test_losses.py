@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from zstci.losses import batch_hard_triplet, pairwise_distances
+from zstci.losses import TaskTriplet, batch_hard_triplet, pairwise_distances
 
 
 def naive_triplet(anchors: Tensor, labels: list[int], margin: float, negatives: list[Tensor]) -> Tensor:
@@ -116,3 +116,13 @@ def test_a_damaged_embedding_shows_in_the_loss_instead_of_vanishing() -> None:
 
     assert torch.isnan(batch_hard_triplet(anchors, torch.tensor([0, 0, 1])))
     assert torch.isnan(batch_hard_triplet(anchors, torch.tensor([0, 0, 0])))
+
+
+def test_a_class_alone_is_compared_with_the_past_in_the_space_of_the_past() -> None:
+    anchors, past = points(1, 4, 3), points(2, 2, 3)
+    alone, two = torch.zeros(4, dtype=torch.int64), torch.tensor([0, 0, 1, 1])
+    triplet = TaskTriplet(0.2, past, lambda x: 2 * x)
+
+    assert triplet(anchors, alone) == batch_hard_triplet(2 * anchors, alone, 0.2, past)
+    # Where a batch has negatives of its own, the past is not asked.
+    assert triplet(anchors, two) == batch_hard_triplet(anchors, two, 0.2)

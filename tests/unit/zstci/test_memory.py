@@ -224,6 +224,19 @@ def test_the_spread_of_new_classes_is_that_of_their_images_in_the_common_space()
     torch.testing.assert_close(after.scatter.matrix, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("translator", "carried"), [("linear", True), ("zstci", False), ("sdc", False)])
+def test_the_spread_travels_by_itself_only_where_the_translator_is_linear(translator: str, carried: bool) -> None:
+    before, task = learnt(Memory.empty(DIM), features(0, "ab")), features(10, "cd")
+    config = replace(TINY, translator=translator)
+
+    def scatter(wanted: bool | None) -> Tensor:
+        chosen = replace(config, translation=replace(config.translation, transport_covariance=wanted))
+        return advance(before, task, True, chosen, 0, Watch()).scatter.matrix
+
+    assert torch.equal(scatter(None), scatter(carried))
+    assert not torch.equal(scatter(True), scatter(False))
+
+
 def test_without_transport_or_drift_the_spread_stays_as_it_is() -> None:
     before, task = learnt(Memory.empty(DIM), features(0, "ab")), features(10, "c")
     still = replace(task, new=task.old)

@@ -122,7 +122,7 @@ def test_all_classes_can_be_removed_and_new_ones_learnt_afterwards() -> None:
 
 
 def test_removing_a_class_that_is_not_there_says_which() -> None:
-    with pytest.raises(InvalidData, match="no class 'x' to remove"):
+    with pytest.raises(InvalidData, match="no class 'x' to remove; `prototypes"):
         learnt(Prototypes.empty(DIM), images(0, 2), list("ab")).without(["a", "x"])
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from zstci.choices import REGULARIZERS
 from zstci.errors import UnknownStrategy
+from zstci.losses import TaskTriplet
 from zstci.nets import EmbeddingNet
 from zstci.regularizers import (
     Finetune,
@@ -66,7 +67,7 @@ def naive_importance(net: EmbeddingNet, batches: list[Batch], kind: str, margin:
 def test_importance_is_the_mean_over_batches_of_the_squared_batch_gradient(kind: str, margin: float) -> None:
     net, batches = tiny_net(), some_batches()
 
-    found = estimate_importance(net, batches, kind, margin)
+    found = estimate_importance(net, batches, kind, TaskTriplet(margin))
 
     expected = naive_importance(copy.deepcopy(net), batches, kind, margin)
     assert found.keys() == expected.keys()
@@ -79,7 +80,7 @@ def test_importance_is_the_mean_over_batches_of_the_squared_batch_gradient(kind:
 def test_importance_leaves_no_gradient_behind(kind: str) -> None:
     net = tiny_net()
 
-    estimate_importance(net, some_batches(), kind, 0.2)
+    estimate_importance(net, some_batches(), kind, TaskTriplet(0.2))
 
     assert all(parameter.grad is None for parameter in net.parameters())
 
@@ -89,7 +90,7 @@ def test_a_weight_that_nothing_uses_has_importance_zero(kind: str) -> None:
     net = tiny_net()
     net.register_parameter("unused", nn.Parameter(torch.ones(2, 2)))
 
-    found = estimate_importance(net, some_batches(), kind, 0.2)
+    found = estimate_importance(net, some_batches(), kind, TaskTriplet(0.2))
 
     assert torch.equal(found["unused"], torch.zeros(2, 2))
     assert found["head.weight"].any()
@@ -99,15 +100,17 @@ def test_only_weights_that_learn_get_an_importance() -> None:
     net = tiny_net()
     net.trunk.requires_grad_(False)
 
-    assert set(estimate_importance(net, some_batches(), "mas", 0.0)) == {"head.weight", "head.bias"}
+    assert set(estimate_importance(net, some_batches(), "mas", TaskTriplet(0.0))) == {"head.weight", "head.bias"}
 
 
 def test_fisher_of_a_single_class_needs_negatives_to_be_more_than_zero() -> None:
     net, inputs = tiny_net(), some_batches(1)[0][0]
     batch = [(inputs, torch.zeros(6, dtype=torch.int64))]
 
-    alone = estimate_importance(net, batch, "ewc", 0.2)
-    beside_the_past = estimate_importance(net, batch, "ewc", 0.2, negatives=net(inputs).detach().mean(0, keepdim=True))
+    past = net(inputs).detach().mean(0, keepdim=True)
+
+    alone = estimate_importance(net, batch, "ewc", TaskTriplet(0.2))
+    beside_the_past = estimate_importance(net, batch, "ewc", TaskTriplet(0.2, past))
 
     assert not any(value.any() for value in alone.values())
     assert any(value.any() for value in beside_the_past.values())
@@ -137,7 +140,7 @@ def test_lwf_pulls_at_the_net_and_not_at_its_parent() -> None:
 
 def test_the_anchor_is_half_lambda_times_importance_times_the_squared_move_of_each_weight() -> None:
     net, parent, (inputs, _) = tiny_net(1), tiny_net(0), some_batches(1)[0]
-    importance = estimate_importance(parent, some_batches(), "mas", 0.0)
+    importance = estimate_importance(parent, some_batches(), "mas", TaskTriplet(0.0))
 
     penalty = WeightAnchor(parent, importance, 1e3)(net, inputs, net(inputs))
 

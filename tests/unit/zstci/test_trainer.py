@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from tests.unit.zstci import tiny
 from zstci import Config, TaskData, Vectors
 from zstci.errors import Diverged, NotFinite, Stopped
+from zstci.losses import TaskTriplet
 from zstci.nets import EmbeddingNet, build_net, choose_trainable
 from zstci.progress import Progress, Watch
 from zstci.regularizers import estimate_importance
@@ -90,6 +91,18 @@ def test_fine_tuning_makes_a_new_net_and_leaves_the_old_one(convolutional, regul
     assert distance(net, convolutional) > 0
     assert not any(parameter.requires_grad for parameter in net.parameters())
     assert not any(module.training for module in net.modules())
+
+
+def test_mixed_precision_learns_on_a_cpu_too_and_keeps_full_precision_weights(linear):
+    config = tiny.vector_config(**{"regularizer": "finetune", "train.precision": "mixed"})
+
+    mixed = tuned(linear, tiny.vectors("01"), config)
+    full = tuned(linear, tiny.vectors("01"), config.override(**{"train.precision": "full"}))
+
+    assert all(value.dtype == torch.float32 for value in mixed.parameters())
+    assert not same(mixed, full)  # bfloat16 rounds
+    assert torch.allclose(mixed.head.weight, full.head.weight, atol=0.05)
+    assert distance(mixed, linear) > 0
 
 
 def test_fine_tuning_pulls_classes_apart(linear):
@@ -236,16 +249,30 @@ def test_known_importance_is_used_also_where_less_learns_than_before(linear, kin
 def test_importance_that_the_parent_lacks_is_estimated_from_the_new_images(linear, data):
     config = tiny.vector_config(regularizer="ewc")
     negatives = linear(data.inputs.plain(torch.arange(4), config.net.input)).mean(0, keepdim=True)
-    others = negatives if len(data.classes) == 1 else None
     probe = copy.deepcopy(linear)
     choose_trainable(probe, "all")
     draw = _Batches(data.inputs, data.targets, config, 2, CPU)
-    estimated = {"ewc": estimate_importance(probe, draw.epoch(-1), "ewc", config.train.margin, others)}
+    estimated = {"ewc": estimate_importance(probe, draw.epoch(-1), "ewc", TaskTriplet(config.train.margin, negatives))}
 
     unknown = tuned(linear, data, config, negatives=negatives)
 
     assert same(unknown, tuned(linear, data, config, negatives=negatives, importance=estimated))
     assert not same(unknown, tuned(linear, data, replace(config, regularizer="finetune"), negatives=negatives))
+
+
+def test_what_is_known_of_some_weights_is_not_lost_to_an_estimate_of_the_others(linear):
+    # head -> all: importance of the head is known, that of the rest is not.
+    config = tiny.vector_config(**{"regularizer": "ewc", "train.epochs": 10, "train.lr": 1e-3})
+    data = tiny.vectors("01")
+    probe = copy.deepcopy(linear).requires_grad_(True)
+    batches = _Batches(data.inputs, data.targets, config, 2, CPU).epoch(-1)
+    estimated = estimate_importance(probe, batches, "ewc", TaskTriplet(config.train.margin))
+    known = {"head.weight": torch.full_like(linear.head.weight, 0.5)}
+
+    partly = tuned(linear, data, config, importance={"ewc": known})
+
+    assert same(partly, tuned(linear, data, config, importance={"ewc": estimated | known}))
+    assert not same(partly, tuned(linear, data, config))
 
 
 def test_a_learning_rate_that_explodes_is_reported(linear):
