@@ -60,5 +60,6 @@ def check_size(image: Image.Image, config: InputConfig, max_pixels: int) -> None
     if width * height > max_pixels:
         raise TooManyPixels(f"{width} x {height} is more than {max_pixels} pixels; scale it down")
     # The shorter side is brought to `resize`, so a thin image grows: 1 x 1,000,000 would become 256 x 256,000,000.
-    if config.resize**2 * max(width, height) / min(width, height) > max_pixels:
+    square = config.resize**2
+    if square * max(width, height) / min(width, height) > max(max_pixels, square):
         raise TooManyPixels(f"{width} x {height} is too thin; cut it to a shape nearer to a square")
