@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -15,6 +14,7 @@ from dbos import DBOS
 from service import logs
 from service.config import Settings
 from service.serving.pool import cores
+from service.signals import stop_event
 from service.storage.exclusive import only_worker, sign_of_life
 from service.storage.jobs import QUEUE, WORKFLOW, configuration
 from service.worker_bootstrap import WorkerParts, assemble_worker
@@ -35,9 +35,7 @@ def run_worker(settings: Settings) -> None:
     torch.set_num_threads(settings.train_threads or max(1, cores() // 2))
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    shutting_down = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: shutting_down.set())
+    shutting_down = stop_event()
     parts = assemble_worker(settings, shutting_down)
     with only_worker(settings, parts.database) as held:
         _show_life(settings)

@@ -11,6 +11,8 @@ import threading
 import time
 from pathlib import Path
 
+from service.signals import stop_event
+
 __all__ = ["end_with_parent", "supervise"]
 
 logger = logging.getLogger(__name__)
@@ -80,9 +82,7 @@ def supervise(host: str, port: int, life: Path, patience: float, insecure: bool 
     """Until SIGTERM or SIGINT, or until the API cannot even start: waiting does not free a port that is taken.
 
     `life` is what the worker touches, `patience` the seconds without that after which it is replaced."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_event()
     api = _Child("api", "--host", host, "--port", str(port), *(["--insecure"] if insecure else []))
     worker = _Child("worker", life=_Life(life, patience))
     first = api.process

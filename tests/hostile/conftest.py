@@ -1,4 +1,4 @@
-"""A real service with one version, for strangers to be rude to."""
+"""A real service with one version, for strangers to be rude to: whatever they do, the next one finds it as it was."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("hostile") / "home"
     service = Service(home, f"sqlite:///{home.parent / 'zstci.db'}")
@@ -30,15 +30,21 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     service.end()
 
 
-@pytest.fixture(scope="module")
-def api(service: Service) -> Api:
+def with_three_classes(service: Service, **more: str) -> Api:
     """Its worker has learnt digits 0 to 2 and is gone: an accepted update waits, and costs nothing."""
-    api = service.serve("api", **SMALL)
+    api = service.serve("api", **SMALL, **more)
+    if key := more.get("ZSTCI_ADMIN_KEY"):
+        api.http.headers["Authorization"] = f"Bearer {key}"
     worker = service.worker()
     api.learn(archive([0, 1, 2], count=4), **NET)
     worker.send_signal(signal.SIGTERM)
     worker.wait(PATIENCE)
     return api
+
+
+@pytest.fixture(scope="session")
+def api(service: Service) -> Api:
+    return with_three_classes(service)
 
 
 def left_behind(service: Service, api: Api) -> list[Path]:
