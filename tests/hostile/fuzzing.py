@@ -18,6 +18,7 @@ from random import Random
 import numpy as np
 from PIL import Image
 
+from service.serving.memory import give_back
 from tests.packing import DIGITS, tarred, zipped
 from tests.pictures import encoded
 
@@ -147,5 +148,6 @@ def open_files() -> int:
 
 def resident_bytes(pid: int | str = "self") -> int:
     gc.collect()
+    give_back()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
