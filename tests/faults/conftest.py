@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import points
-from tests.processes import Program, Service
+from tests.processes import Program
 
 Tell = Callable[[str, str], None]
 RESULTS = Path(__file__).with_name("results.md")
@@ -30,23 +30,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-
-
-@pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    """On SQLite and on Postgres; nothing runs yet, and the tables are there on Postgres."""
-    service = Service(tmp_path / "home", database_url)
-    if database_url.startswith("postgresql"):
-        service.run("migrate")
-    yield service
-    service.end()
-
-
-@pytest.fixture
-def sqlite_service(tmp_path: Path, sqlite_url: str) -> Iterator[Service]:
-    service = Service(tmp_path / "home", sqlite_url)
-    yield service
-    service.end()
 
 
 @pytest.fixture
