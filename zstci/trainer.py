@@ -74,6 +74,7 @@ def fine_tune(
         for pixels, labels in draw.epoch(epoch):
             with autocast(device, config.train.precision), team.whole_batch_statistics():
                 embeddings = team.whole(net(pixels), len(labels))
+            watch.stop_if_asked()  # what follows, the way back, takes as long again
             yield triplet(embeddings, labels) + regularizer(net, pixels, embeddings)
 
     watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
