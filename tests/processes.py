@@ -181,7 +181,8 @@ class Service:
     def images_left(self) -> list[Path]:
         """Everything below the home that is an image, or that holds uploads or unfinished work."""
         folders = [self.home / "files" / "uploads", self.home / "work"]
-        return [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
+        found = [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
+        return [path for path in found if path.suffix != ".lock"]  # which is empty, and goes with the next process
 
     def end(self) -> None:
         for api in self._apis:

@@ -49,6 +49,7 @@ class Sweeper:
         self._orphans: dict[str, float] = {}  # key -> when it was first seen
         self._looked: float | None = None  # at all files
         self._warned = False
+        self._jobless: set[str] = set()  # updates that waited without a job at the last sweep
         self._over: set[str] = set()  # ended updates whose job was still there at the last sweep
 
     def sweep(self) -> None:
@@ -60,10 +61,15 @@ class Sweeper:
         self._files()
 
     def _waiting(self) -> None:
-        """The API died between the row and its job, or the queue was away."""
-        for update_id in self._updates.unfinished():
-            if self._updates.get(update_id).state == "queued" and not self._jobs.is_alive(update_id):
-                self._jobs.begin_anew(update_id)
+        """The API died between the row and its job, or the queue was away. At the second look: at the first the job may
+        be on its way, and to begin that one anew would cost an attempt."""
+        jobless = {update_id for update_id in self._updates.unfinished() if self._has_no_job(update_id)}
+        for update_id in sorted(jobless & self._jobless):
+            self._jobs.begin_anew(update_id)
+        self._jobless = jobless
+
+    def _has_no_job(self, update_id: str) -> bool:
+        return self._updates.get(update_id).state == "queued" and not self._jobs.is_alive(update_id)
 
     def _abandoned(self) -> None:
         """Their worker is gone, and may never come back under its name."""
