@@ -8,7 +8,7 @@ from contextlib import suppress
 from service.errors import VersionChanged
 from service.storage.versions import VersionStore
 
-__all__ = ["take_back"]
+__all__ = ["builds_on", "take_back"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def take_back(versions: VersionStore, update_id: str) -> str | None:
             logger.info("Instant version taken back", extra=about)
             return None
     active = versions.active().version
-    if not _builds_on(versions, active, instant.number):
+    if not builds_on(versions, active, instant.number):
         return None
     reason = f"version {active} was built on it" if active != instant.number else "there is none before it"
     return (
@@ -35,7 +35,7 @@ def take_back(versions: VersionStore, update_id: str) -> str | None:
     )
 
 
-def _builds_on(versions: VersionStore, number: int | None, ancestor: int) -> bool:
+def builds_on(versions: VersionStore, number: int | None, ancestor: int) -> bool:
     while number is not None and number != ancestor:
         number = versions.get(number).parent
     return number == ancestor

@@ -13,7 +13,7 @@ from typing import Any
 
 from service.config import Settings
 from service.domain import Facts, Update, Upload, VersionKind
-from service.errors import ClassExists
+from service.errors import ClassExists, UnknownClass
 from service.serving import bundle
 from service.serving.decode import decode_all
 from service.serving.engine import Pixels
@@ -22,11 +22,13 @@ from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
 from service.usecases import hold_out, read_upload
 from service.usecases.configure import choose_config
+from service.usecases.instant import builds_on
 from service.usecases.learn_together import Job, learn_together
 from service.usecases.progress import Reporter
 from service.usecases.purge import upload_key, work_folder
 from zstci import Config, ImageFiles, Snapshot, TaskData, learn
 from zstci.errors import SnapshotError
+from zstci.manifest import read_serving_facts
 
 __all__ = ["Base", "Made", "Maker", "class_id"]
 
@@ -46,6 +48,7 @@ class Base:
     version: int | None
     snapshot: Snapshot | None
     expected: int | None
+    deleted: frozenset[str] = frozenset()  # classes, while the instant part of the update answered
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Maker:
         base = self._base(update)
         config = self._config(update, base, instant)
         reporter.expect(training=config.regularizer != "frozen")
-        ids = self._kept_ids(update, upload, base)
+        ids, upload = self._without_deleted(self._kept_ids(update, upload, base), upload, base)
         reporter.stage("validating", 1.0)
 
         learnt, held = hold_out.split(upload, update.options.holdout, config.seed)
@@ -96,19 +99,34 @@ class Maker:
         return decode_all(contents, config.net.input, self._settings.max_pixels)
 
     def _base(self, update: Update) -> Base:
-        """The active version; for an update whose instant part is active, the one below that."""
-        active = self._versions.active().version
+        """The active version. Where it is the update's instant part, or built on that, what was below is learnt from:
+        with the instant part every image would count twice."""
+        active, instant = self._versions.active().version, update.instant_version
         if active is None:
             return Base(None, None, None)
-        number: int | None = active
-        if active == update.instant_version:
-            number = self._versions.get(active).parent
-        snapshot = self._load(number) if number is not None else None
-        if snapshot is not None and number == active:
-            # Something else was activated on top of our instant part: its classes are learnt anew here.
-            own = {class_id(update.id, name) for name in update.classes} & set(snapshot.prototypes.ids)
-            snapshot = snapshot.without(own) if own else snapshot
-        return Base(number, snapshot, active)
+        if instant is None or not builds_on(self._versions, active, instant):
+            return Base(active, self._load(active), active)
+        below = self._versions.get(instant).parent
+        snapshot = self._load(below) if below is not None else None
+        if active == instant:
+            return Base(below, snapshot, active)
+        # Updates come one at a time, so deletions are all that can have come on top: they hold.
+        deleted = self._ids(instant) - self._ids(active)
+        if snapshot is not None and (gone := deleted & set(snapshot.prototypes.ids)):
+            snapshot = snapshot.without(gone) if len(gone) < len(snapshot.prototypes) else None
+        return Base(active, snapshot, active, deleted)
+
+    def _without_deleted(self, ids: dict[str, str], upload: Upload, base: Base) -> tuple[dict[str, str], Upload]:
+        """Also where more images came for a class that was known: it would be a new one of the same name."""
+        names = self._versions.names() if base.deleted else {}
+        gone = base.deleted | {names.get(i, i) for i in base.deleted}
+        ids = {name: i for name, i in ids.items() if name not in gone and i not in gone}
+        if not ids:
+            raise UnknownClass("all of its classes were deleted meanwhile; send them again if you want them")
+        return ids, replace(upload, images=tuple(image for image in upload.images if image.class_name in ids))
+
+    def _ids(self, number: int) -> frozenset[str]:
+        return frozenset(read_serving_facts(self._artifacts.local(self._versions.get(number).bundle)).ids)
 
     def _load(self, number: int) -> Snapshot:
         folder = self._artifacts.local(self._versions.get(number).bundle)

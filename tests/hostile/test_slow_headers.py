@@ -120,3 +120,37 @@ def test_a_request_in_time_is_answered_however_its_headers_are_cut(api: Api) -> 
         time.sleep(SECONDS + 0.5)  # not counted while nothing comes: how long that may last is another limit
         connection.sendall(ASK + b"X-Long: " + b"x" * 50_000 + b"\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def asked(api: Api, body: bytes, headers: bytes) -> bytes:
+    head = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
+    return head + b"Content-Length: %d\r\n" % len(body) + headers + b"\r\n" + body
+
+
+@pytest.mark.parametrize("cut", [0, 1], ids=["whole", "cut within its name"])
+def test_another_protocol_is_not_spoken_and_no_body_is_a_request(api: Api, cut: int) -> None:
+    """As `curl --http2` and Java's client ask."""
+    body = ASK.replace(b"/healthz", b"/v1/versions") + b"\r\n"
+    whole = asked(api, body, b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n")
+    cut = whole.index(b"Upgrade: h2c") + 3 if cut else 0
+    with connect(api) as connection:
+        connection.sendall(whole[:cut])
+        time.sleep(0.3 if cut else 0)
+        connection.sendall(whole[cut:])
+        time.sleep(0.3)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert answer.count(b"HTTP/1.1 ") == 1, answer
+    assert b"it is none of" in answer or b"no classes yet" in answer or b"0 bytes" in answer, answer
+    if not cut:
+        assert b"0 bytes" not in answer
+
+
+def test_a_body_that_was_refused_and_goes_on_is_not_answered_twice(api: Api) -> None:
+    with connect(api) as connection:
+        connection.sendall(asked(api, b"", b"").replace(b"Content-Length: 0", b"Content-Length: 300000000"))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+        answer, _ = sent_for_ever(connection, b"x", 0.05)
+
+    assert b"HTTP/1.1" not in answer

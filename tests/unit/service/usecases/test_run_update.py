@@ -240,28 +240,52 @@ def test_instant_classes_are_published_first_and_replaced(bench):
     assert snapshot_of(bench, 3).prototypes.counts.tolist() == [5, 5, 5]
 
 
-def test_a_class_that_is_deleted_after_the_instant_part_stays_deleted(bench, monkeypatch):
-    bench.learn([0, 1])
-    update = bench.submit([2], instant=True, **TRAINED)
-
-    def delete_zero():
-        changer = ClassChanger(bench.parts.updates, bench.parts.versions, bench.parts.artifacts, bench.settings)
-        changer.delete(snapshot_of(bench, 1).prototypes.ids[0])
-
+def deleted_after_the_instant_part(bench, monkeypatch, name):
+    """Somebody deletes a class as soon as the instant version is published."""
     published = bench.parts.versions.publish
 
     def publish(new, **options):
         version = published(new, **options)
         if new.kind == "instant":
-            delete_zero()
+            changer = ClassChanger(bench.parts.updates, bench.parts.versions, bench.parts.artifacts, bench.settings)
+            ids = {shown: i for i, shown in bench.parts.versions.names().items()}
+            changer.delete(ids[name])
         return version
 
     monkeypatch.setattr(bench.parts.versions, "publish", publish)
+
+
+@pytest.mark.parametrize("name", ["digit-0", "digit-2"], ids=["an old one", "one of the update's own"])
+def test_a_class_that_is_deleted_after_the_instant_part_stays_deleted(bench, monkeypatch, name):
+    bench.learn([0, 1])
+    update = bench.submit([2, 3], instant=True, **TRAINED)
+    deleted_after_the_instant_part(bench, monkeypatch, name)
     ended = bench.run(update)
 
     assert ended.state == "succeeded", ended.error
-    assert names_of(bench, ended.version) == ["digit-1", "digit-2"]
-    assert snapshot_of(bench, ended.version).prototypes.counts.tolist() == [5, 5]
+    assert names_of(bench, ended.version) == sorted({f"digit-{digit}" for digit in range(4)} - {name})
+    assert snapshot_of(bench, ended.version).prototypes.counts.tolist() == [5, 5, 5]
+
+
+def test_an_update_all_of_whose_classes_were_deleted_says_so(bench, monkeypatch):
+    bench.learn([0, 1])
+    update = bench.submit([2], instant=True, **TRAINED)
+    deleted_after_the_instant_part(bench, monkeypatch, "digit-2")
+    ended = bench.run(update)
+
+    assert (ended.state, ended.error.code) == ("failed", "unknown_class")
+    assert names_of(bench, bench.parts.versions.active().version) == ["digit-0", "digit-1"]
+
+
+def test_merged_images_count_once_though_a_class_is_deleted_after_the_instant_part(bench, monkeypatch):
+    bench.learn([0, 1])
+    update = bench.submit([1], instant=True, on_existing_class="merge", **TRAINED)
+    deleted_after_the_instant_part(bench, monkeypatch, "digit-0")
+    ended = bench.run(update)
+
+    assert ended.state == "succeeded", ended.error
+    assert names_of(bench, ended.version) == ["digit-1"]
+    assert snapshot_of(bench, ended.version).prototypes.counts.tolist() == [10]
 
 
 DIVERGING = {
