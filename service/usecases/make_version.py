@@ -113,7 +113,7 @@ class Maker:
         # Updates come one at a time, so deletions are all that can have come on top: they hold.
         deleted = self._ids(instant) - self._ids(active)
         if snapshot is not None and (gone := deleted & set(snapshot.prototypes.ids)):
-            snapshot = snapshot.without(gone) if len(gone) < len(snapshot.prototypes) else None
+            snapshot = snapshot.without(set(gone)) if len(gone) < len(snapshot.prototypes) else None
         return Base(active, snapshot, active, deleted)
 
     def _without_deleted(self, ids: dict[str, str], upload: Upload, base: Base) -> tuple[dict[str, str], Upload]:
