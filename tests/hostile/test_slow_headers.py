@@ -15,7 +15,7 @@ from tests.processes import PATIENCE, Api, Service, wait_until
 
 pytestmark = pytest.mark.slow
 
-SECONDS, MOST = 1.0, 20
+SECONDS, MOST = 2.0, 20
 ASK = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -116,10 +116,20 @@ def test_a_request_in_time_is_answered_however_its_headers_are_cut(api: Api) -> 
     with connect(api) as connection:
         for letter in ASK + b"\r\n":
             connection.sendall(bytes([letter]))
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert answered(connection).startswith(b"HTTP/1.1 200 ")
         time.sleep(SECONDS + 0.5)  # not counted while nothing comes: how long that may last is another limit
         connection.sendall(ASK + b"X-Long: " + b"x" * 50_000 + b"\r\n\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert answered(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def answered(connection: socket.socket) -> bytes:
+    """Head and body, which may come one by one."""
+    answer = b""
+    while not answer.endswith(b"}"):
+        more = connection.recv(65536)
+        assert more, answer
+        answer += more
+    return answer
 
 
 def asked(api: Api, body: bytes, headers: bytes) -> bytes:
