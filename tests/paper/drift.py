@@ -1,8 +1,10 @@
 """Why does E-EWC drift earlier than in the paper? Its net again, with importance taken in another way from a task on.
 
     python -m tests.paper.drift --data DIR --variant bnmove --since 5 --last 8
+    python -m tests.paper.drift --data DIR --regularizer mas --weight 2
 
-prints A_k of plain class means without translation, on 40 test and 50 training images of a class. The variants:
+prints A_k of plain class means without translation, on 40 test and 50 training images of a class. `--weight`
+multiplies the lambda of the paper, `--passes` takes importance from so many epochs instead of one. The variants:
 
     base      as the preset does it: one epoch in train mode, on a copy of the net
     eval      the same with BatchNorm in eval mode
@@ -23,6 +25,7 @@ from zstci.data import TaskData
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Watch
 from zstci.prototypes import class_means
+from zstci.regularizers import default_weight
 from zstci.reproduce import make_plan
 from zstci.seeds import deterministic
 from zstci.streams import Stream, take
@@ -41,16 +44,21 @@ def main() -> None:
     parser.add_argument("--variant", choices=["base", "eval", "bnmove"], default="base")
     parser.add_argument("--since", type=int, default=1, help="the first task whose importance is taken that way")
     parser.add_argument("--last", type=int, default=10)
+    parser.add_argument("--weight", type=float, default=1.0, help="times the paper's lambda")
+    parser.add_argument("--passes", type=int, default=1, help="epochs that importance is the mean of")
+    parser.add_argument("--seed", type=int, default=1993, help="of what is drawn; the order of classes stays")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     plan = make_plan("cifar100", regularizers=[chosen.regularizer], rows=["none"], data=chosen.data, out=chosen.out)
+    config = plan.regularizers[0].config
+    weight = default_weight(chosen.regularizer, None) * chosen.weight
     with deterministic():
-        measure(plan.regularizers[0].config, plan.stream, chosen.variant, chosen.since, chosen.last)
+        measure(config.override(**{"train.weight": weight, "seed": chosen.seed}), plan.stream, chosen)
 
 
-def measure(config: Config, stream: Stream, variant: str, since: int, last: int) -> None:
+def measure(config: Config, stream: Stream, chosen: argparse.Namespace) -> None:
     net, importance, means = build_net(config.net, config.seed), Importance(), list[Tensor]()
-    for task in range(1, last + 1):
+    for task in range(1, chosen.last + 1):
         data = stream.train[task - 1]
         net = fine_tune(
             net,
@@ -62,17 +70,32 @@ def measure(config: Config, stream: Stream, variant: str, since: int, last: int)
             negatives=NO_PROTOTYPES,
             watch=Watch(),
         )
-        importance, net = _importance(net, data, config, task, variant if task >= since else "base")
+        variant = chosen.variant if task >= chosen.since else "base"
+        importance, net = _importance(net, data, config, task, variant, chosen.passes)
         few = take(data, 50)
         means.append(class_means(_embed(net, few, config), few.targets, len(few.classes))[0])
         print(f"{variant} T{task} {_accuracy(net, stream, means, config):5.1f}", flush=True)
 
 
 def _importance(
-    net: EmbeddingNet, data: TaskData, config: Config, task: int, variant: str
+    net: EmbeddingNet, data: TaskData, config: Config, task: int, variant: str, passes: int
 ) -> tuple[Importance, EmbeddingNet]:
     settings = config.override(**{"train.batchnorm": "eval"}) if variant == "eval" else config
-    found = importance_of(net, data.inputs, data.targets, settings, task=task, negatives=NO_PROTOTYPES)
+    drawn = [
+        importance_of(
+            net,
+            data.inputs,
+            data.targets,
+            settings.override(seed=config.seed + other),
+            task=task,
+            negatives=NO_PROTOTYPES,
+        )
+        for other in range(passes)
+    ]
+    found = {
+        kind: {name: sum(one[kind][name] for one in drawn) / passes for name in values}
+        for kind, values in drawn[0].items()
+    }
     return found, _with_moved_statistics(net, data, config, task) if variant == "bnmove" else net
 
 
