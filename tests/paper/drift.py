@@ -93,7 +93,7 @@ def _importance(
         for other in range(passes)
     ]
     found = {
-        kind: {name: sum(one[kind][name] for one in drawn) / passes for name in values}
+        kind: {name: torch.stack([one[kind][name] for one in drawn]).mean(0) for name in values}
         for kind, values in drawn[0].items()
     }
     return found, _with_moved_statistics(net, data, config, task) if variant == "bnmove" else net
