@@ -20,6 +20,7 @@ to the gradient of one process that did it all.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -155,6 +156,10 @@ def joined(meeting: Path | None = None, timeout_seconds: float = _TIMEOUT_SECOND
         )
     if cuda:
         torch.cuda.set_device(place)  # the one that `cuda` and `auto` mean from here on
+    # Before there is a group: its functions keep the group of the moment they are imported as a default argument, and
+    # an optimizer's first step imports them. A group that is kept so lives on after its end, and its threads abort
+    # some processes on their way out.
+    importlib.import_module("torch.distributed.nn")
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if cuda else "gloo",
         init_method=f"file://{meeting.resolve()}" if meeting else "env://",

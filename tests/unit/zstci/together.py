@@ -174,3 +174,5 @@ if __name__ == "__main__":
     with joined(timeout_seconds=PATIENCE) as team:
         for part in sys.argv[2:]:
             PARTS[part](Path(sys.argv[1]), team)
+    names = [(thread / "comm").read_text().strip() for thread in Path("/proc/self/task").glob("*")]
+    assert not any("gloo" in name for name in names), "threads of the team outlive it, and may abort the process"
