@@ -9,6 +9,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from service.serving import candidates
 from service.serving.engine import Vectors
 from service.serving.index_choice import Choice, IndexFacts, choose, mean_gap
 
@@ -59,8 +60,10 @@ class PrototypeIndex:
 
     def _nearest(self, vectors: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
         """Squared distances and positions. More lists are looked into where the usual ones hold fewer than k."""
+        if self.facts.candidates is not None:
+            return candidates.search(self._index, vectors, k, self.facts.candidates)
         squares, positions = self._index.search(vectors, k)
-        probes = self.facts.probes
+        probes = self.facts.probes  # of lists of whole vectors, in versions from before candidates
         while probes is not None and probes < self._index.nlist and (positions < 0).any():
             probes *= 4
             more: Any = faiss.IVFSearchParameters()
