@@ -17,7 +17,9 @@ from service.errors import CorruptBundle, StorageFull
 from service.serving.engine import EngineName, Pixels
 from service.serving.index import PrototypeIndex
 from service.serving.index_choice import IndexFacts, threads
+from service.serving.parent import Parent, index_of
 from zstci.errors import InvalidConfig
+from zstci.manifest import read as read_manifest
 
 if TYPE_CHECKING:
     from zstci import Snapshot
@@ -54,14 +56,17 @@ def write(
     class_names: dict[str, str],
     *,
     engine_of: Path | None = None,
+    parent: Parent | None = None,
+    saved: Path | None = None,
     eight_bits_for: Pixels | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> Written:
     """The whole folder, on disk for good, or none of it. One that exists is refused: it may be answering queries.
 
-    `engine_of` is the folder of a version with the same net, whose engine is taken over. With `eight_bits_for` the
-    engine is one in 8 bits, if that gives these images the same classes. `between` is called between two pieces of the
-    work, and may raise to stop it."""
+    `engine_of` is the folder of a version with the same net, whose engine is taken over. `parent` is what the snapshot
+    was made from: most of its index is taken over. `saved` is where this snapshot is on the same disk already. With
+    `eight_bits_for` the engine is one in 8 bits, if that gives these images the same classes. `between` is called
+    between two pieces of the work, and may raise to stop it."""
     if folder.exists():
         raise InvalidConfig(f"{folder} exists already; a version is never overwritten, choose another folder")
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
@@ -69,7 +74,8 @@ def write(
         shutil.rmtree(leftover)
     try:
         with _full_disk_named(folder):
-            written = _fill(snapshot, partial, class_names, engine_of, eight_bits_for, between)
+            _place(snapshot, partial, saved)
+            written = _fill(snapshot, partial, class_names, engine_of, parent, eight_bits_for, between)
         partial.rename(folder)
         _sync(folder.parent)
     except BaseException:
@@ -98,13 +104,13 @@ def _fill(
     folder: Path,
     class_names: dict[str, str],
     engine_of: Path | None,
+    parent: Parent | None,
     eight_bits_for: Pixels | None,
     between: Callable[[], None],
 ) -> Written:
-    snapshot.save(folder)
     engine = _write_engine(snapshot, folder / ENGINE, engine_of, between)
     between()
-    found = _write_index(snapshot, folder / INDEX)
+    found = _write_index(snapshot, folder / INDEX, parent)
     index, agreement = found.facts, None
     between()
     if eight_bits_for is not None and engine == "onnx":
@@ -115,7 +121,7 @@ def _fill(
         "format": FORMAT,
         "engine": engine,
         "index": asdict(index),
-        "files": {path.name: _facts(path) for path in sorted(folder.iterdir())},
+        "files": _all_facts(folder),
     }
     content["sha256"] = _digest(content)
     (folder / VERSION).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -123,6 +129,25 @@ def _fill(
         _sync(path)
     size = sum(path.stat().st_size for path in folder.iterdir())
     return Written(content["sha256"], size, engine, index, agreement)
+
+
+def _place(snapshot: Snapshot, folder: Path, saved: Path | None) -> None:
+    """Files never change once they are written, so two folders may share them."""
+    if saved is None:
+        snapshot.save(folder)
+        return
+    folder.mkdir(parents=True)
+    for path in saved.iterdir():
+        try:
+            os.link(path, folder / path.name)
+        except OSError:  # a file system without links
+            shutil.copyfile(path, folder / path.name)
+
+
+def _all_facts(folder: Path) -> dict[str, Any]:
+    """What the snapshot says of its own files was computed when they were written."""
+    known = read_manifest(folder)["files"]
+    return {path.name: known.get(path.name) or _facts(path) for path in sorted(folder.iterdir())}
 
 
 def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None, between: Callable[[], None]) -> EngineName:
@@ -143,13 +168,12 @@ def _in_eight_bits(path: Path, pixels: Pixels, index: PrototypeIndex) -> tuple[E
     return ("onnx-int8" if agreement >= LEAST_AGREEMENT else "onnx"), agreement
 
 
-def _write_index(snapshot: Snapshot, path: Path) -> PrototypeIndex:
+def _write_index(snapshot: Snapshot, path: Path, parent: Parent | None) -> PrototypeIndex:
     """Built here, in the process that learns, with as many threads as that may use; servers only read it."""
     import torch
 
-    metric = snapshot.memory.metric
     with threads(torch.get_num_threads()):
-        index = PrototypeIndex.of(snapshot.prototypes.means.numpy(), None if metric is None else metric.numpy())
+        index = index_of(snapshot, parent)
     index.write(path)
     return index
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from service.serving import candidates
 from service.serving.engine import Vectors
-from service.serving.index_choice import Choice, IndexFacts, choose, mean_gap
+from service.serving.index_choice import Choice, IndexFacts, Lineage, choose, mean_gap
 
 __all__ = ["PrototypeIndex"]
 
@@ -29,7 +29,25 @@ class PrototypeIndex:
     @classmethod
     def of(cls, means: Vectors, metric: Vectors | None, choice: Choice | None = None) -> Self:
         """With a metric there is one copy of the means beside the index while it is built, and none without."""
-        index, facts = choose(_projected(means, metric), choice or Choice())
+        return cls.over(_projected(means, metric), metric, choice)
+
+    @classmethod
+    def over(
+        cls,
+        projected: Vectors,
+        metric: Vectors | None,
+        choice: Choice | None = None,
+        parent: Self | None = None,
+        came_from: NDArray[np.int64] | None = None,
+    ) -> Self:
+        """Of means that have gone through the metric. With a parent its lists and codes are taken over, and it is used
+        up; `came_from` says which rows are the parent's."""
+        lineage = None
+        if parent is not None and came_from is not None:
+            lineage = Lineage(
+                parent._index, parent.facts, came_from, _moved(parent._metric, metric, projected.shape[1])
+            )
+        index, facts = choose(projected, choice or Choice(), lineage)
         return cls(index, metric, facts)
 
     @classmethod
@@ -90,6 +108,15 @@ def _stored(index: Any) -> Vectors:
     """The vectors of an exact index where they are, [C, D]."""
     vectors: Vectors = faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d)
     return vectors
+
+
+def _moved(before: Vectors | None, after: Vectors | None, dim: int) -> Vectors | None:
+    """The matrix from one space to the other; None where they are the same."""
+    if before is after or (before is not None and after is not None and np.array_equal(before, after)):
+        return None
+    old, new = (np.eye(dim) if metric is None else metric.astype(np.float64) for metric in (before, after))
+    matrix: Vectors = np.linalg.solve(old, new).astype(np.float32)
+    return matrix
 
 
 def _projected(vectors: Vectors, metric: Vectors | None) -> Vectors:

@@ -17,7 +17,7 @@ from service.serving import candidates
 from service.serving.candidates import CANDIDATES
 from service.serving.engine import Vectors
 
-__all__ = ["Choice", "IndexFacts", "Parent", "choose", "mean_gap", "nearest_exactly", "threads"]
+__all__ = ["Choice", "IndexFacts", "Lineage", "choose", "mean_gap", "nearest_exactly", "threads"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class IndexFacts:
 
 
 @dataclass(frozen=True)
-class Parent:
+class Lineage:
     """An index that has most of the vectors already. It is used up: its lists become those of the next."""
 
     index: Any
@@ -65,7 +65,7 @@ class Parent:
     moved: Vectors | None  # the matrix from there to here, where all of the space went through one
 
 
-def choose(vectors: Vectors, choice: Choice, parent: Parent | None = None) -> tuple[Any, IndexFacts]:
+def choose(vectors: Vectors, choice: Choice, parent: Lineage | None = None) -> tuple[Any, IndexFacts]:
     """The FAISS index that holds the vectors, and its facts. The same vectors give the same index."""
     if len(vectors) <= choice.exact_up_to or vectors.shape[1] < 2:
         return _exact(vectors), IndexFacts("flat", mean_gap(vectors))
@@ -136,7 +136,7 @@ def _built(vectors: Vectors, gap: float, choice: Choice) -> tuple[Any, IndexFact
     return index, facts
 
 
-def _grown(vectors: Vectors, choice: Choice, parent: Parent) -> tuple[Any, IndexFacts] | None:
+def _grown(vectors: Vectors, choice: Choice, parent: Lineage) -> tuple[Any, IndexFacts] | None:
     """None where it is better built anew: too much is new, lists have grown too long or find too little."""
     new = np.flatnonzero(parent.came_from < 0)
     facts = parent.facts

@@ -1,0 +1,63 @@
+"""What a version takes over from the one that it was built on: most classes, and where to find them, stay the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.serving.engine import Vectors
+from service.serving.index import PrototypeIndex
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from service.serving.index_choice import IndexFacts
+    from zstci import Snapshot
+    from zstci.prototypes import Prototypes
+
+__all__ = ["Parent", "came_from", "index_of"]
+
+_AT_ONCE = 8192  # rows that are compared
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A version whose bytes were checked, and its snapshot in memory."""
+
+    folder: Path
+    snapshot: Snapshot
+    index: IndexFacts | None
+
+
+def index_of(snapshot: Snapshot, parent: Parent | None) -> PrototypeIndex:
+    """With the lists and codes of the parent's, where it has some."""
+    metric, projected = _numpy(snapshot.memory.metric), snapshot.memory.projected.numpy()
+    if parent is None or parent.index is None or parent.index.kind != "candidates":
+        return PrototypeIndex.over(projected, metric)
+    before = PrototypeIndex.read(parent.folder / "index.faiss", _numpy(parent.snapshot.memory.metric), parent.index)
+    rows = came_from(parent.snapshot.prototypes, snapshot.prototypes)
+    return PrototypeIndex.over(projected, metric, parent=before, came_from=rows)
+
+
+def came_from(before: Prototypes, after: Prototypes) -> NDArray[np.int64]:
+    """The row there of every class; -1 for one that is new, or whose mean is another by now. [C]"""
+    shared = min(len(before), len(after))
+    if before.ids[:shared] == after.ids[:shared]:
+        rows = np.arange(len(after))
+        rows[shared:] = -1
+    else:
+        row_of = {name: row for row, name in enumerate(before.ids)}
+        rows = np.array([row_of.get(name, -1) for name in after.ids], dtype=np.int64)
+    old, new = before.means.numpy(), after.means.numpy()
+    for begin in range(0, len(rows), _AT_ONCE):
+        part = rows[begin : begin + _AT_ONCE]  # a view
+        part[(old[part] != new[begin : begin + _AT_ONCE]).any(axis=1)] = -1
+    return rows
+
+
+def _numpy(metric: Tensor | None) -> Vectors | None:
+    return None if metric is None else metric.numpy()
