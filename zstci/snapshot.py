@@ -19,7 +19,7 @@ from zstci.config import Config
 from zstci.data import Inputs
 from zstci.devices import on, resolve
 from zstci.errors import CorruptSnapshot, InvalidConfig, SnapshotError
-from zstci.manifest import FORMAT, MANIFEST, SERVING, TRAINING, digest, read
+from zstci.manifest import CLASSES, FORMAT, MANIFEST, SERVING, TRAINING, digest, ids_as_lines, read, read_ids
 from zstci.memory import Memory
 from zstci.nets import EmbeddingNet, build_net
 from zstci.prototypes import Prototypes
@@ -86,8 +86,9 @@ class Snapshot:
         try:
             write(partial / SERVING, self._serving())
             write(partial / TRAINING, self._training())
+            (partial / CLASSES).write_text(ids_as_lines(self.prototypes.ids), encoding="utf-8")
             manifest = self._manifest()
-            manifest["files"] = {name: _file_facts(partial / name) for name in (SERVING, TRAINING)}
+            manifest["files"] = {name: _file_facts(partial / name) for name in (SERVING, TRAINING, CLASSES)}
             manifest["sha256"] = digest(manifest)
             (partial / MANIFEST).write_text(json.dumps(manifest))  # with an indent it would be ten times slower
             _flush(partial)
@@ -108,7 +109,7 @@ class Snapshot:
         net = _restore_net(config, serving)
         dim = net.dim
         prototypes = Prototypes(
-            tuple(manifest["classes"]),
+            read_ids(root, manifest),
             serving["prototypes.means"],
             serving["prototypes.counts"],
             serving["prototypes.hops"],
@@ -138,7 +139,6 @@ class Snapshot:
         return {
             "format": FORMAT,
             "task": self.task,
-            "classes": list(self.prototypes.ids),
             "freedom": self.memory.scatter.freedom,
             "translation": self.memory.translation,
             "config": self.config.to_dict(),

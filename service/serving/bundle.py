@@ -9,9 +9,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import CorruptBundle, StorageFull
 from service.serving.engine import EngineName, Pixels
@@ -48,6 +51,7 @@ class Manifest:
     engine: EngineName
     sha256: str
     index: IndexFacts | None  # None in versions from before it was recorded, which are all searched exactly
+    content: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)  # of the index, where it is kept
 
 
 def write(
@@ -84,8 +88,9 @@ def write(
     return written
 
 
-def verify(folder: Path, sha256: str | None = None) -> Manifest:
-    """Read every byte once, before any of it is used. `sha256` is what the folder's `Written` said."""
+def verify(folder: Path, sha256: str | None = None, keep_index: bool = False) -> Manifest:
+    """Read every byte once, before any of it is used. `sha256` is what the folder's `Written` said. With `keep_index`
+    the largest file stays in memory, for who has the room and reads it next."""
     content = _read_version(folder)
     if sha256 not in (None, content["sha256"]):
         raise CorruptBundle(f"{folder} is whole, but another version than the one that was published here; {_CURE}")
@@ -94,9 +99,11 @@ def verify(folder: Path, sha256: str | None = None) -> Manifest:
     for name in sorted(present - set(content["files"])):
         raise CorruptBundle(f"{folder / name} is none of this version's files; remove it, or {_CURE}")
     for name, facts in content["files"].items():
-        _check_file(folder / name, facts, name in present)
+        if not (keep_index and name == INDEX and name in present):
+            _check_file(folder / name, facts, name in present)
+    kept = _checked_content(folder / INDEX, content["files"][INDEX]) if keep_index else None
     index = IndexFacts(**content["index"]) if "index" in content else None
-    return Manifest(content["engine"], content["sha256"], index)
+    return Manifest(content["engine"], content["sha256"], index, kept)
 
 
 def _fill(
@@ -209,7 +216,16 @@ def _read_version(folder: Path) -> dict[str, Any]:
 def _check_file(path: Path, expected: dict[str, Any], present: bool) -> None:
     if not present:
         raise CorruptBundle(f"{path} is missing; {_CURE}")
-    found = _facts(path)
+    _compare(path, expected, _facts(path))
+
+
+def _checked_content(path: Path, expected: dict[str, Any]) -> NDArray[np.uint8]:
+    content = np.fromfile(path, dtype=np.uint8)
+    _compare(path, expected, {"sha256": hashlib.sha256(content.data).hexdigest(), "bytes": content.nbytes})
+    return content
+
+
+def _compare(path: Path, expected: dict[str, Any], found: dict[str, Any]) -> None:
     if found["bytes"] != expected["bytes"]:
         raise CorruptBundle(f"{path} has {found['bytes']} bytes instead of {expected['bytes']}; {_CURE}")
     if found["sha256"] != expected["sha256"]:

@@ -51,9 +51,16 @@ class PrototypeIndex:
         return cls(index, metric, facts)
 
     @classmethod
-    def read(cls, path: Path, metric: Vectors | None, facts: IndexFacts | None = None) -> Self:
-        """The file holds prototypes that have gone through the metric; queries still have to."""
-        index = _read(path)
+    def read(
+        cls,
+        path: Path,
+        metric: Vectors | None,
+        facts: IndexFacts | None = None,
+        content: NDArray[np.uint8] | None = None,
+    ) -> Self:
+        """The file holds prototypes that have gone through the metric; queries still have to. `content` is that of the
+        file, where it is in memory already."""
+        index = _read(np.fromfile(path, dtype=np.uint8) if content is None else content)
         return cls(index, metric, facts or IndexFacts("flat", mean_gap(_stored(index))))
 
     def write(self, path: Path) -> None:
@@ -90,14 +97,13 @@ class PrototypeIndex:
         return squares, positions
 
 
-def _read(path: Path) -> Any:
-    """Into one piece of memory that FAISS looks into, while other threads run.
+def _read(content: NDArray[np.uint8]) -> Any:
+    """One piece of memory that FAISS looks into; it was read while other threads ran.
 
     FAISS's own reading allocates list by list, and the heap keeps most of that when the version is dropped: measured,
     a third version in memory after two swaps. Mapped files come and go faster still, but somebody who truncates one, or
     a disk that fails, would end the process at the next query, and what was checked would not be what answers.
     """
-    content = np.fromfile(path, dtype=np.uint8)
     reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)  # type: ignore[attr-defined]  # no stub
     index: Any = faiss.read_index(reader)
     index.referenced_objects = [content]  # FAISS's name for what must live as long

@@ -36,13 +36,13 @@ class LiveModel:
     @classmethod
     def load(cls, folder: Path, version: int, sha256: str | None = None) -> LiveModel:
         """Checked byte by byte, and warm."""
-        return cls.read(folder, version, verify(folder, sha256))
+        return cls.read(folder, version, verify(folder, sha256, keep_index=True))
 
     @classmethod
     def read(cls, folder: Path, version: int, manifest: Manifest) -> LiveModel:
         """What was checked just before."""
         facts = read_serving_facts(folder)
-        index = PrototypeIndex.read(folder / INDEX, facts.metric, manifest.index)
+        index = PrototypeIndex.read(folder / INDEX, facts.metric, manifest.index, manifest.content)
         if len(index) != len(facts.ids):
             raise CorruptBundle(f"{folder} has {len(facts.ids)} classes but {len(index)} of them in {INDEX}")
         live = cls(version, facts.ids, facts.counts, facts.hops, facts.input, _engine(folder, manifest), index)
@@ -111,6 +111,11 @@ class ModelSlot:
         with self._swapping:
             others = tuple(other for other in self._models if other.version != live.version)
             self._models = (live, *others)[:_KEPT]
+
+    @property
+    def has_room(self) -> bool:
+        """For one more, without letting go of another."""
+        return len(self._models) < _KEPT
 
     def make_room(self) -> None:
         """Before another one is loaded: with it there are two in memory, never three, however large they are."""

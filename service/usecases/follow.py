@@ -132,7 +132,8 @@ class Follower:
         started = time.monotonic()
         version = self._versions.get(number)
         folder = self._artifacts.local(version.bundle)
-        manifest = verify(folder, version.sha256)  # first: for a damaged one nothing has to make room
+        # First: for a damaged one nothing has to make room. Its index stays in memory only where there is some.
+        manifest = verify(folder, version.sha256, keep_index=self._slot.has_room)
         self._slot.make_room()
         live = LiveModel.read(folder, number, manifest)
         self._learn_names(live)
@@ -146,7 +147,8 @@ class Follower:
 
     def _learn_names(self, live: LiveModel) -> None:
         """Of the classes that are new. To read all names anew takes seconds of a million, and slows every query."""
-        if new := set(live.ids) - self._slot.names.keys():
+        # In Python, so that queries come in between: a difference of sets would keep them waiting until it is done.
+        if new := [class_id for class_id in live.ids if class_id not in self._slot.names]:
             self._slot.names = self._slot.names | self._versions.names(new)
 
     def _waits(self, number: int) -> bool:
