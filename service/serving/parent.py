@@ -38,7 +38,10 @@ def index_of(snapshot: Snapshot, parent: Parent | None) -> PrototypeIndex:
     metric, projected = _numpy(snapshot.memory.metric), snapshot.memory.projected.numpy()
     if parent is None or parent.index is None or parent.index.kind != "candidates":
         return PrototypeIndex.over(projected, metric)
-    before = PrototypeIndex.read(parent.folder / "index.faiss", _numpy(parent.snapshot.memory.metric), parent.index)
+    path = parent.folder / "index.faiss"
+    # Mapped, because most of it are vectors that nobody looks at here.
+    content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    before = PrototypeIndex.read(path, _numpy(parent.snapshot.memory.metric), parent.index, content)
     rows = came_from(parent.snapshot.prototypes, snapshot.prototypes)
     return PrototypeIndex.over(projected, metric, parent=before, came_from=rows)
 
