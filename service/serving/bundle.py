@@ -51,6 +51,7 @@ class Manifest:
     engine: EngineName
     sha256: str
     index: IndexFacts | None  # None in versions from before it was recorded, which are all searched exactly
+    engine_sha256: str | None = None  # None where torch answers, which has no file
     content: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)  # of the index, where it is kept
 
 
@@ -103,7 +104,8 @@ def verify(folder: Path, sha256: str | None = None, keep_index: bool = False) ->
             _check_file(folder / name, facts, name in present)
     kept = _checked_content(folder / INDEX, content["files"][INDEX]) if keep_index else None
     index = IndexFacts(**content["index"]) if "index" in content else None
-    return Manifest(content["engine"], content["sha256"], index, kept)
+    engine = content["files"].get(ENGINE, {}).get("sha256")
+    return Manifest(content["engine"], content["sha256"], index, engine, kept)
 
 
 def _fill(
@@ -115,7 +117,7 @@ def _fill(
     eight_bits_for: Pixels | None,
     between: Callable[[], None],
 ) -> Written:
-    engine = _write_engine(snapshot, folder / ENGINE, engine_of, between)
+    engine = _write_engine(snapshot, folder / ENGINE, engine_of, parent, between)
     between()
     found = _write_index(snapshot, folder / INDEX, parent)
     index, agreement = found.facts, None
@@ -157,12 +159,17 @@ def _all_facts(folder: Path) -> dict[str, Any]:
     return {path.name: known.get(path.name) or _facts(path) for path in sorted(folder.iterdir())}
 
 
-def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None, between: Callable[[], None]) -> EngineName:
-    if engine_of is None:
+def _write_engine(
+    snapshot: Snapshot, path: Path, engine_of: Path | None, parent: Parent | None, between: Callable[[], None]
+) -> EngineName:
+    if engine_of is not None:
+        engine = verify(engine_of).engine
+    elif parent is not None and parent.engine == "onnx" and parent.has_net_of(snapshot):
+        engine, engine_of = parent.engine, parent.folder  # checked by who made the parent
+    else:
         from service.serving.export import export  # torch, which only who writes needs
 
         return export(snapshot, path, between)
-    engine = verify(engine_of).engine
     if engine != "torch":
         shutil.copyfile(engine_of / ENGINE, path)
     return engine

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from service.serving.engine import Vectors
+from service.serving.engine import EngineName, Vectors
 from service.serving.index import PrototypeIndex
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from service.serving.bundle import Manifest
     from service.serving.index_choice import IndexFacts
     from zstci import Snapshot
     from zstci.prototypes import Prototypes
@@ -31,6 +32,18 @@ class Parent:
     folder: Path
     snapshot: Snapshot
     index: IndexFacts | None
+    engine: EngineName
+
+    @classmethod
+    def of(cls, folder: Path, snapshot: Snapshot, manifest: Manifest) -> Parent:
+        return cls(folder, snapshot, manifest.index, manifest.engine)
+
+    def has_net_of(self, snapshot: Snapshot) -> bool:
+        """And its way to the common space: then the exported engine is the same, too."""
+        import torch  # where there is a snapshot it is loaded already
+
+        mine, other = (_way(one) for one in (self.snapshot, snapshot))
+        return mine.keys() == other.keys() and all(torch.equal(mine[name], other[name]) for name in mine)
 
 
 def index_of(snapshot: Snapshot, parent: Parent | None) -> PrototypeIndex:
@@ -60,6 +73,14 @@ def came_from(before: Prototypes, after: Prototypes) -> NDArray[np.int64]:
         part = rows[begin : begin + _AT_ONCE]  # a view
         part[(old[part] != new[begin : begin + _AT_ONCE]).any(axis=1)] = -1
     return rows
+
+
+def _way(snapshot: Snapshot) -> dict[str, Tensor]:
+    query = snapshot.memory.query
+    tensors: dict[str, Tensor] = dict(snapshot.net.state_dict())
+    if query is not None:
+        tensors |= {f"query {name}": value for name, value in query.state_dict().items()}
+    return tensors
 
 
 def _numpy(metric: Tensor | None) -> Vectors | None:

@@ -64,7 +64,7 @@ class ClassChanger:
         parent = self._versions.get(active)
         folder = self._artifacts.local(parent.bundle)
         manifest = bundle.verify(folder)
-        whole = Parent(folder, Snapshot.load(folder, checked=True), manifest.index)
+        whole = Parent.of(folder, Snapshot.load(folder, checked=True), manifest)
         version = self._store(parent, whole, whole.snapshot.without({class_id}), started)
         try:
             return self._versions.publish(version, expected=active, activate=True, names={})

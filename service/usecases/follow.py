@@ -140,7 +140,7 @@ class Follower:
         # First: for a damaged one nothing has to make room. Its index stays in memory only where there is some.
         manifest = verify(folder, version.sha256, keep_index=self._slot.has_room)
         self._slot.make_room()
-        live = LiveModel.read(folder, number, manifest)
+        live = LiveModel.read(folder, number, manifest, self._slot.models)
         self._learn_names(live)
         self.load_seconds = time.monotonic() - started
         return live

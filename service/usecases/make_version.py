@@ -135,7 +135,7 @@ class Maker:
     def _load(self, number: int) -> Parent:
         folder = self._artifacts.local(self._versions.get(number).bundle)
         manifest = bundle.verify(folder)
-        return Parent(folder, Snapshot.load(folder, checked=True), manifest.index)
+        return Parent.of(folder, Snapshot.load(folder, checked=True), manifest)
 
     def _config(self, update: Update, base: Base, instant: bool) -> Config:
         parent = base.snapshot.config if base.snapshot is not None else None

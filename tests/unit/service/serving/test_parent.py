@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -131,7 +132,7 @@ def test_a_bundle_takes_the_files_of_a_snapshot_that_is_stored_already(tmp_path)
 def test_a_small_version_is_made_from_its_parent_as_without_one(tmp_path):
     snapshot = learnt("whitened")
     bundle.write(snapshot, tmp_path / "v1", NAMES)
-    parent = Parent(tmp_path / "v1", snapshot, bundle.verify(tmp_path / "v1").index)
+    parent = Parent.of(tmp_path / "v1", snapshot, bundle.verify(tmp_path / "v1"))
     memory = replace(snapshot.memory, prototypes=snapshot.prototypes.without({"digit-1"}))
     smaller = replace(snapshot, memory=memory)
 
@@ -140,3 +141,20 @@ def test_a_small_version_is_made_from_its_parent_as_without_one(tmp_path):
     bundle.write(smaller, tmp_path / "v3", NAMES)
     assert with_parent.index.kind == "flat"
     assert (tmp_path / "v2" / "index.faiss").read_bytes() == (tmp_path / "v3" / "index.faiss").read_bytes()
+
+
+def test_the_engine_of_a_parent_with_the_same_net_is_taken_over_and_no_other(tmp_path):
+    snapshot = learnt("whitened")
+    bundle.write(snapshot, tmp_path / "v1", NAMES)
+    (tmp_path / "v1" / "engine.onnx").write_bytes(b"this one")  # so that it is known again
+    parent = Parent(tmp_path / "v1", snapshot, None, "onnx")
+    net = copy.deepcopy(snapshot.net)
+    with torch.no_grad():
+        net.head.weight += 0.01
+
+    bundle.write(replace(snapshot, task=9), tmp_path / "v2", NAMES, parent=parent)
+    bundle.write(replace(snapshot, net=net), tmp_path / "v3", NAMES, parent=parent)
+
+    assert (tmp_path / "v2" / "engine.onnx").read_bytes() == b"this one"
+    assert (tmp_path / "v3" / "engine.onnx").read_bytes() != b"this one"
+    assert not parent.has_net_of(learnt("zstci")), "another way to the common space"
