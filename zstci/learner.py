@@ -50,7 +50,8 @@ def learn(
     """
     _check(parent, data, config)
     team = current()
-    keyed = checkpoints and team.first
+    # A frozen task has no epochs to go on from, and to hash all that a parent remembers takes longer than the task.
+    keyed = checkpoints and team.first and config.regularizer != "frozen"
     key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent, config)) if keyed else ""
     watch = Watch(on_progress, should_stop, Checkpoints(checkpoints, key, checkpoint_seconds, team), team)
     with deterministic():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -39,6 +40,12 @@ class Memory:
     @classmethod
     def empty(cls, dim: int) -> Memory:
         return cls(Prototypes.empty(dim), Scatter.empty(dim))
+
+    @cached_property
+    def projected(self) -> Tensor:
+        """The means behind the metric, where they are searched, [C, D]. Kept: it takes a second of 100,000."""
+        means = self.prototypes.means
+        return means if self.metric is None else means @ self.metric
 
     @torch.no_grad()
     def common(self, embeddings: Tensor) -> Tensor:

@@ -50,10 +50,10 @@ class Prototypes:
         hops = torch.cat([self.hops, self.hops.new_zeros(added)])
         totals = old_counts[rows] + counts
         share = (counts / totals).unsqueeze(1).to(means.dtype)
-        merged_means, merged_counts = old_means.clone(), old_counts.clone()
-        merged_means[rows] = old_means[rows] + share * (means - old_means[rows])
-        merged_counts[rows] = totals
-        return Prototypes(tuple(position), merged_means, merged_counts, hops)
+        # Both are copies already.
+        old_means[rows] += share * (means - old_means[rows])
+        old_counts[rows] = totals
+        return Prototypes(tuple(position), old_means, old_counts, hops)
 
     def without(self, ids: Iterable[str]) -> Prototypes:
         gone = set(ids)

@@ -9,15 +9,20 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import CorruptBundle, StorageFull
 from service.serving.engine import EngineName, Pixels
 from service.serving.index import PrototypeIndex
 from service.serving.index_choice import IndexFacts, threads
+from service.serving.parent import Parent, index_of
 from zstci.errors import InvalidConfig
+from zstci.manifest import read as read_manifest
 
 if TYPE_CHECKING:
     from zstci import Snapshot
@@ -46,6 +51,8 @@ class Manifest:
     engine: EngineName
     sha256: str
     index: IndexFacts | None  # None in versions from before it was recorded, which are all searched exactly
+    engine_sha256: str | None = None  # None where torch answers, which has no file
+    content: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)  # of the index, where it is kept
 
 
 def write(
@@ -54,14 +61,17 @@ def write(
     class_names: dict[str, str],
     *,
     engine_of: Path | None = None,
+    parent: Parent | None = None,
+    saved: Path | None = None,
     eight_bits_for: Pixels | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> Written:
     """The whole folder, on disk for good, or none of it. One that exists is refused: it may be answering queries.
 
-    `engine_of` is the folder of a version with the same net, whose engine is taken over. With `eight_bits_for` the
-    engine is one in 8 bits, if that gives these images the same classes. `between` is called between two pieces of the
-    work, and may raise to stop it."""
+    `engine_of` is the folder of a version with the same net, whose engine is taken over. `parent` is what the snapshot
+    was made from: most of its index is taken over. `saved` is where this snapshot is on the same disk already. With
+    `eight_bits_for` the engine is one in 8 bits, if that gives these images the same classes. `between` is called
+    between two pieces of the work, and may raise to stop it."""
     if folder.exists():
         raise InvalidConfig(f"{folder} exists already; a version is never overwritten, choose another folder")
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
@@ -69,7 +79,8 @@ def write(
         shutil.rmtree(leftover)
     try:
         with _full_disk_named(folder):
-            written = _fill(snapshot, partial, class_names, engine_of, eight_bits_for, between)
+            _place(snapshot, partial, saved)
+            written = _fill(snapshot, partial, class_names, engine_of, parent, eight_bits_for, between)
         partial.rename(folder)
         _sync(folder.parent)
     except BaseException:
@@ -78,8 +89,9 @@ def write(
     return written
 
 
-def verify(folder: Path, sha256: str | None = None) -> Manifest:
-    """Read every byte once, before any of it is used. `sha256` is what the folder's `Written` said."""
+def verify(folder: Path, sha256: str | None = None, keep_index: bool = False) -> Manifest:
+    """Read every byte once, before any of it is used. `sha256` is what the folder's `Written` said. With `keep_index`
+    the largest file stays in memory, for who has the room and reads it next."""
     content = _read_version(folder)
     if sha256 not in (None, content["sha256"]):
         raise CorruptBundle(f"{folder} is whole, but another version than the one that was published here; {_CURE}")
@@ -88,9 +100,12 @@ def verify(folder: Path, sha256: str | None = None) -> Manifest:
     for name in sorted(present - set(content["files"])):
         raise CorruptBundle(f"{folder / name} is none of this version's files; remove it, or {_CURE}")
     for name, facts in content["files"].items():
-        _check_file(folder / name, facts, name in present)
+        if not (keep_index and name == INDEX and name in present):
+            _check_file(folder / name, facts, name in present)
+    kept = _checked_content(folder / INDEX, content["files"][INDEX]) if keep_index else None
     index = IndexFacts(**content["index"]) if "index" in content else None
-    return Manifest(content["engine"], content["sha256"], index)
+    engine = content["files"].get(ENGINE, {}).get("sha256")
+    return Manifest(content["engine"], content["sha256"], index, engine, kept)
 
 
 def _fill(
@@ -98,13 +113,13 @@ def _fill(
     folder: Path,
     class_names: dict[str, str],
     engine_of: Path | None,
+    parent: Parent | None,
     eight_bits_for: Pixels | None,
     between: Callable[[], None],
 ) -> Written:
-    snapshot.save(folder)
-    engine = _write_engine(snapshot, folder / ENGINE, engine_of, between)
+    engine = _write_engine(snapshot, folder / ENGINE, engine_of, parent, between)
     between()
-    found = _write_index(snapshot, folder / INDEX)
+    found = _write_index(snapshot, folder / INDEX, parent)
     index, agreement = found.facts, None
     between()
     if eight_bits_for is not None and engine == "onnx":
@@ -115,7 +130,7 @@ def _fill(
         "format": FORMAT,
         "engine": engine,
         "index": asdict(index),
-        "files": {path.name: _facts(path) for path in sorted(folder.iterdir())},
+        "files": _all_facts(folder),
     }
     content["sha256"] = _digest(content)
     (folder / VERSION).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -125,12 +140,36 @@ def _fill(
     return Written(content["sha256"], size, engine, index, agreement)
 
 
-def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None, between: Callable[[], None]) -> EngineName:
-    if engine_of is None:
+def _place(snapshot: Snapshot, folder: Path, saved: Path | None) -> None:
+    """Files never change once they are written, so two folders may share them."""
+    if saved is None:
+        snapshot.save(folder)
+        return
+    folder.mkdir(parents=True)
+    for path in saved.iterdir():
+        try:
+            os.link(path, folder / path.name)
+        except OSError:  # a file system without links
+            shutil.copyfile(path, folder / path.name)
+
+
+def _all_facts(folder: Path) -> dict[str, Any]:
+    """What the snapshot says of its own files was computed when they were written."""
+    known = read_manifest(folder)["files"]
+    return {path.name: known.get(path.name) or _facts(path) for path in sorted(folder.iterdir())}
+
+
+def _write_engine(
+    snapshot: Snapshot, path: Path, engine_of: Path | None, parent: Parent | None, between: Callable[[], None]
+) -> EngineName:
+    if engine_of is not None:
+        engine = verify(engine_of).engine
+    elif parent is not None and parent.engine == "onnx" and parent.has_net_of(snapshot):
+        engine, engine_of = parent.engine, parent.folder  # checked by who made the parent
+    else:
         from service.serving.export import export  # torch, which only who writes needs
 
         return export(snapshot, path, between)
-    engine = verify(engine_of).engine
     if engine != "torch":
         shutil.copyfile(engine_of / ENGINE, path)
     return engine
@@ -143,13 +182,12 @@ def _in_eight_bits(path: Path, pixels: Pixels, index: PrototypeIndex) -> tuple[E
     return ("onnx-int8" if agreement >= LEAST_AGREEMENT else "onnx"), agreement
 
 
-def _write_index(snapshot: Snapshot, path: Path) -> PrototypeIndex:
+def _write_index(snapshot: Snapshot, path: Path, parent: Parent | None) -> PrototypeIndex:
     """Built here, in the process that learns, with as many threads as that may use; servers only read it."""
     import torch
 
-    metric = snapshot.memory.metric
     with threads(torch.get_num_threads()):
-        index = PrototypeIndex.of(snapshot.prototypes.means.numpy(), None if metric is None else metric.numpy())
+        index = index_of(snapshot, parent)
     index.write(path)
     return index
 
@@ -185,7 +223,16 @@ def _read_version(folder: Path) -> dict[str, Any]:
 def _check_file(path: Path, expected: dict[str, Any], present: bool) -> None:
     if not present:
         raise CorruptBundle(f"{path} is missing; {_CURE}")
-    found = _facts(path)
+    _compare(path, expected, _facts(path))
+
+
+def _checked_content(path: Path, expected: dict[str, Any]) -> NDArray[np.uint8]:
+    content = np.fromfile(path, dtype=np.uint8)
+    _compare(path, expected, {"sha256": hashlib.sha256(content.data).hexdigest(), "bytes": content.nbytes})
+    return content
+
+
+def _compare(path: Path, expected: dict[str, Any], found: dict[str, Any]) -> None:
     if found["bytes"] != expected["bytes"]:
         raise CorruptBundle(f"{path} has {found['bytes']} bytes instead of {expected['bytes']}; {_CURE}")
     if found["sha256"] != expected["sha256"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,20 +33,25 @@ class LiveModel:
     input: InputConfig
     engine: Engine
     index: PrototypeIndex
+    engine_sha256: str | None = None
 
     @classmethod
     def load(cls, folder: Path, version: int, sha256: str | None = None) -> LiveModel:
         """Checked byte by byte, and warm."""
-        return cls.read(folder, version, verify(folder, sha256))
+        return cls.read(folder, version, verify(folder, sha256, keep_index=True))
 
     @classmethod
-    def read(cls, folder: Path, version: int, manifest: Manifest) -> LiveModel:
-        """What was checked just before."""
+    def read(cls, folder: Path, version: int, manifest: Manifest, others: Iterable[LiveModel] = ()) -> LiveModel:
+        """What was checked just before. An engine that one of the `others` has is shared: without training the net
+        stays as it is, and to open it anew keeps every query waiting."""
         facts = read_serving_facts(folder)
-        index = PrototypeIndex.read(folder / INDEX, facts.metric, manifest.index)
+        index = PrototypeIndex.read(folder / INDEX, facts.metric, manifest.index, manifest.content)
         if len(index) != len(facts.ids):
             raise CorruptBundle(f"{folder} has {len(facts.ids)} classes but {len(index)} of them in {INDEX}")
-        live = cls(version, facts.ids, facts.counts, facts.hops, facts.input, _engine(folder, manifest), index)
+        digest = manifest.engine_sha256
+        shared = (other.engine for other in others if digest is not None and other.engine_sha256 == digest)
+        engine = next(shared, None) or _engine(folder, manifest)
+        live = cls(version, facts.ids, facts.counts, facts.hops, facts.input, engine, index, manifest.engine_sha256)
         live.warm_up()
         return live
 
@@ -111,6 +117,15 @@ class ModelSlot:
         with self._swapping:
             others = tuple(other for other in self._models if other.version != live.version)
             self._models = (live, *others)[:_KEPT]
+
+    @property
+    def models(self) -> tuple[LiveModel, ...]:
+        return self._models
+
+    @property
+    def has_room(self) -> bool:
+        """For one more, without letting go of another."""
+        return len(self._models) < _KEPT
 
     def make_room(self) -> None:
         """Before another one is loaded: with it there are two in memory, never three, however large they are."""

@@ -12,6 +12,7 @@ from service.config import Settings
 from service.domain import Facts, Version
 from service.errors import LastClass, NameTaken, UnknownClass, VersionChanged
 from service.serving import bundle
+from service.serving.parent import Parent
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
@@ -61,19 +62,21 @@ class ClassChanger:
         from zstci import Snapshot  # and torch with it, which a server that only answers never loads
 
         parent = self._versions.get(active)
-        snapshot = Snapshot.load(self._artifacts.local(parent.bundle)).without({class_id})
-        version = self._store(parent, snapshot, started)
+        folder = self._artifacts.local(parent.bundle)
+        manifest = bundle.verify(folder)
+        whole = Parent.of(folder, Snapshot.load(folder, checked=True), manifest)
+        version = self._store(parent, whole, whole.snapshot.without({class_id}), started)
         try:
             return self._versions.publish(version, expected=active, activate=True, names={})
         except VersionChanged:
             self._artifacts.delete(version.bundle)
             raise
 
-    def _store(self, parent: Version, snapshot: Snapshot, started: float) -> NewVersion:
+    def _store(self, parent: Version, whole: Parent, snapshot: Snapshot, started: float) -> NewVersion:
         name = f"delete-{uuid.uuid4().hex}"
-        staged, engine_of = self._settings.home / "work" / name, self._artifacts.local(parent.bundle)
+        staged = self._settings.home / "work" / name
         try:
-            written = bundle.write(snapshot, staged, self._versions.names(), engine_of=engine_of)
+            written = bundle.write(snapshot, staged, self._versions.names(), engine_of=whole.folder, parent=whole)
             self._artifacts.put(staged, f"versions/{name}")
         finally:
             shutil.rmtree(staged, ignore_errors=True)

@@ -17,6 +17,7 @@ from service.errors import ClassExists, UnknownClass
 from service.serving import bundle
 from service.serving.decode import decode_all
 from service.serving.engine import Pixels
+from service.serving.parent import Parent
 from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
@@ -49,6 +50,7 @@ class Base:
     snapshot: Snapshot | None
     expected: int | None
     deleted: frozenset[str] = frozenset()  # classes, while the instant part of the update answered
+    parent: Parent | None = None  # whose files the next ones are made from
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,18 @@ class Maker:
         if active is None:
             return Base(None, None, None)
         if instant is None or not builds_on(self._versions, active, instant):
-            return Base(active, self._load(active), active)
+            whole = self._load(active)
+            return Base(active, whole.snapshot, active, parent=whole)
         below = self._versions.get(instant).parent
-        snapshot = self._load(below) if below is not None else None
+        parent = self._load(below) if below is not None else None
+        snapshot = parent.snapshot if parent is not None else None
         if active == instant:
-            return Base(below, snapshot, active)
+            return Base(below, snapshot, active, parent=parent)
         # Updates come one at a time, so deletions are all that can have come on top: they hold.
         deleted = self._ids(instant) - self._ids(active)
         if snapshot is not None and (gone := deleted & set(snapshot.prototypes.ids)):
             snapshot = snapshot.without(set(gone)) if len(gone) < len(snapshot.prototypes) else None
-        return Base(active, snapshot, active, deleted)
+        return Base(active, snapshot, active, deleted, parent)
 
     def _without_deleted(self, ids: dict[str, str], upload: Upload, base: Base) -> tuple[dict[str, str], Upload]:
         """Also where more images came for a class that was known: it would be a new one of the same name."""
@@ -128,10 +132,10 @@ class Maker:
     def _ids(self, number: int) -> frozenset[str]:
         return frozenset(read_serving_facts(self._artifacts.local(self._versions.get(number).bundle)).ids)
 
-    def _load(self, number: int) -> Snapshot:
+    def _load(self, number: int) -> Parent:
         folder = self._artifacts.local(self._versions.get(number).bundle)
-        bundle.verify(folder)
-        return Snapshot.load(folder)
+        manifest = bundle.verify(folder)
+        return Parent.of(folder, Snapshot.load(folder, checked=True), manifest)
 
     def _config(self, update: Update, base: Base, instant: bool) -> Config:
         parent = base.snapshot.config if base.snapshot is not None else None
@@ -139,8 +143,7 @@ class Maker:
         return replace(config, regularizer="frozen") if instant else config
 
     def _class_ids(self, update: Update, upload: Upload, base: Base) -> dict[str, str]:
-        names = self._versions.names()
-        known = {names.get(i, i): i for i in (base.snapshot.prototypes.ids if base.snapshot else ())}
+        known = self._known(upload, base)
         again = [name for name in upload.classes if name in known]
         if again and update.options.on_existing_class == "reject":
             raise ClassExists(
@@ -148,6 +151,15 @@ class Maker:
                 "with on_existing_class=merge to add to what is known, or under another name"
             )
         return {name: known.get(name) or class_id(update.id, name) for name in upload.classes}
+
+    def _known(self, upload: Upload, base: Base) -> dict[str, str]:
+        """Of the upload's classes those that the base knows: ids by name."""
+        ids = set(base.snapshot.prototypes.ids) if base.snapshot else set()
+        named = self._versions.ids_of(upload.classes)
+        known = {name: i for name, found in named.items() for i in found if i in ids}
+        # A class without a row is called by its id.
+        nameless = ids.intersection(upload.classes) - known.keys()
+        return known | {i: i for i in nameless if i not in self._versions.names([i])}
 
     def _kept_ids(self, update: Update, upload: Upload, base: Base) -> dict[str, str]:
         """Decided once for a base: a class that is renamed between two attempts must not become another one."""
@@ -161,7 +173,7 @@ class Maker:
 
     def _learn(self, update: Update, base: Base, data: TaskData, config: Config, reporter: Reporter) -> Snapshot:
         """Kept until the version is published: a worker that dies after learning does not learn again."""
-        kept = work_folder(self._settings, update.id) / f"snapshot-{base.version or 0}-{config.regularizer}"
+        kept = self._kept(update, base, config)
         if kept.is_dir():
             try:
                 return Snapshot.load(kept)
@@ -175,6 +187,9 @@ class Maker:
         snapshot = learn(base.snapshot, data, config, reporter, reporter.should_stop, checkpoints)
         snapshot.save(kept)
         return snapshot
+
+    def _kept(self, update: Update, base: Base, config: Config) -> Path:
+        return work_folder(self._settings, update.id) / f"snapshot-{base.version or 0}-{config.regularizer}"
 
     def _store(
         self,
@@ -193,7 +208,15 @@ class Maker:
         staged = work_folder(self._settings, update.id) / "bundle"
         shutil.rmtree(staged, ignore_errors=True)
         names = self._versions.names() | {i: name for name, i in ids.items()}
-        written = bundle.write(snapshot, staged, names, eight_bits_for=sample, between=between)
+        written = bundle.write(
+            snapshot,
+            staged,
+            names,
+            parent=base.parent,
+            saved=self._kept(update, base, snapshot.config),
+            eight_bits_for=sample,
+            between=between,
+        )
         if written.agreement is not None:
             metrics["int8_agreement"] = round(100.0 * written.agreement, 2)
         between()

@@ -37,6 +37,7 @@ REST = [
         "serving.safetensors",
         "snapshot.json",
         "training.safetensors",
+        "classes.jsonl",
         "version.json",
     )
     for damage in (altered, truncated, missing)

@@ -14,7 +14,7 @@ import torch
 from tests.unit.zstci import tiny
 from zstci import Snapshot, learn
 from zstci.errors import CorruptSnapshot, InvalidConfig, UnsupportedSnapshot
-from zstci.manifest import FORMAT, MANIFEST, SERVING, TRAINING, digest, read_serving_facts
+from zstci.manifest import CLASSES, FORMAT, MANIFEST, SERVING, TRAINING, digest, ids_as_lines, read_serving_facts
 from zstci.translators import TRANSLATORS
 
 ROOT = Path(__file__).parents[3]
@@ -122,8 +122,9 @@ def test_the_importance_is_not_in_the_file_that_serving_reads(snapshot, folder):
 
 
 def test_the_files_are_safetensors_and_json_and_nothing_else(folder):
-    assert sorted(path.name for path in folder.iterdir()) == sorted([SERVING, TRAINING, MANIFEST])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([CLASSES, SERVING, TRAINING, MANIFEST])
     json.loads((folder / MANIFEST).read_text())
+    assert [json.loads(line) for line in (folder / CLASSES).read_text().splitlines()]
     for name in (SERVING, TRAINING):
         content = (folder / name).read_bytes()
         (length,) = struct.unpack("<Q", content[:8])
@@ -131,7 +132,7 @@ def test_the_files_are_safetensors_and_json_and_nothing_else(folder):
         assert all(set(entry) == {"dtype", "shape", "data_offsets"} for entry in header.values())
 
 
-@pytest.mark.parametrize("name", [SERVING, TRAINING, MANIFEST])
+@pytest.mark.parametrize("name", [CLASSES, SERVING, TRAINING, MANIFEST])
 def test_a_truncated_file_is_refused(folder, name):
     content = (folder / name).read_bytes()
     for size in (0, 5, len(content) // 2, len(content) - 1):
@@ -140,7 +141,7 @@ def test_a_truncated_file_is_refused(folder, name):
             Snapshot.load(folder)
 
 
-@pytest.mark.parametrize("name", [SERVING, TRAINING, MANIFEST])
+@pytest.mark.parametrize("name", [CLASSES, SERVING, TRAINING, MANIFEST])
 def test_a_flipped_bit_anywhere_is_refused(folder, name):
     content = (folder / name).read_bytes()
     for place in range(0, len(content), max(1, len(content) // 50)):
@@ -156,7 +157,7 @@ def test_a_flipped_bit_anywhere_is_refused(folder, name):
                 Snapshot.load(folder)
 
 
-@pytest.mark.parametrize("name", [SERVING, TRAINING, MANIFEST])
+@pytest.mark.parametrize("name", [CLASSES, SERVING, TRAINING, MANIFEST])
 def test_a_missing_file_is_refused(folder, name):
     (folder / name).unlink()
     with pytest.raises(CorruptSnapshot, match=r"missing; restore it|no snapshot, or an incomplete one"):
@@ -173,6 +174,23 @@ def test_an_edited_manifest_is_refused(folder, key, value):
 
     with pytest.raises(CorruptSnapshot, match=r"snapshot\.json was altered; restore it from a copy"):
         Snapshot.load(folder)
+
+
+def test_a_snapshot_of_the_first_format_with_its_classes_in_the_manifest_still_loads(snapshot, folder):
+    manifest = json.loads((folder / MANIFEST).read_text()) | {"format": 1, "classes": list(snapshot.prototypes.ids)}
+    del manifest["files"][CLASSES]
+    (folder / CLASSES).unlink()
+    (folder / MANIFEST).write_text(json.dumps(manifest | {"sha256": digest(manifest)}, indent=1))
+
+    loaded = Snapshot.load(folder)
+
+    assert loaded.prototypes.ids == read_serving_facts(folder).ids == snapshot.prototypes.ids
+    assert_answers_alike(loaded, snapshot)
+
+
+def test_thousands_of_classes_keep_their_names_and_their_order():
+    ids = tuple(f"class {number}\n\u2028\u00e9 {number % 7}" for number in range(5000))
+    assert [name for line in ids_as_lines(ids).splitlines() for name in json.loads(line)] == list(ids)
 
 
 @pytest.mark.parametrize("version", [0, FORMAT + 1, "2", None])

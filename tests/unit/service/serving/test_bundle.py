@@ -19,7 +19,15 @@ from zstci.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[4]
 
-FILES = ("engine.onnx", "index.faiss", "names.json", "serving.safetensors", "snapshot.json", "training.safetensors")
+FILES = (
+    "classes.jsonl",
+    "engine.onnx",
+    "index.faiss",
+    "names.json",
+    "serving.safetensors",
+    "snapshot.json",
+    "training.safetensors",
+)
 
 
 @pytest.fixture
@@ -53,12 +61,27 @@ def test_the_stored_index_searches_like_the_one_it_was_made_from(folder):
     snapshot = learnt("whitened")
     assert snapshot.memory.metric is not None
     metric, means = snapshot.memory.metric.numpy(), snapshot.prototypes.means.numpy()
-    stored, fresh = PrototypeIndex.read(folder / "index.faiss", metric), PrototypeIndex.of(means, metric)
+    stored, fresh = (
+        PrototypeIndex.read(folder / "index.faiss", metric),
+        PrototypeIndex.over(snapshot.memory.projected.numpy(), metric),
+    )
     found, expected = (one.search(means + np.float32(0.01), 3) for one in (stored, fresh))
 
     assert stored.gap == fresh.gap > 0
     assert np.array_equal(found[0], expected[0])
     assert np.array_equal(found[1], expected[1])
+
+
+def test_an_index_that_is_kept_while_it_is_checked_is_that_of_the_file(folder):
+    kept = bundle.verify(folder, keep_index=True)
+
+    assert kept.content is not None
+    assert kept.content.tobytes() == (folder / "index.faiss").read_bytes()
+    assert kept == bundle.verify(folder)
+    for damaged in (kept.content[:-1], kept.content ^ 1):
+        (folder / "index.faiss").write_bytes(damaged.tobytes())
+        with pytest.raises(CorruptBundle, match=r"index\.faiss (was altered|has)"):
+            bundle.verify(folder, keep_index=True)
 
 
 @pytest.mark.parametrize("name", [*FILES, "version.json"])

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from service.errors import CorruptBundle, NoClassesYet, VersionNotLoaded
+from service.serving import bundle
 from service.serving.engine import OnnxEngine
 from service.serving.live import LiveModel, ModelSlot
 from service.serving.torch_engine import TorchEngine
@@ -165,3 +166,12 @@ def test_names_are_replaced_whole_and_an_unknown_class_is_shown_by_its_id():
     slot.names = {"c1": "cat"}
 
     assert (slot.name_of("c1"), slot.name_of("c2")) == ("cat", "c2")
+
+
+def test_versions_with_the_same_engine_share_it_and_others_do_not(bundles):
+    first = LiveModel.load(bundles("whitened"), 1)
+    same, other = bundle.verify(bundles("whitened")), bundle.verify(bundles("zstci"))
+
+    assert LiveModel.read(bundles("whitened"), 2, same, [first]).engine is first.engine
+    assert LiveModel.read(bundles("zstci"), 3, other, [first]).engine is not first.engine
+    assert LiveModel.read(bundles("whitened"), 4, same).engine is not first.engine

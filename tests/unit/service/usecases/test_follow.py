@@ -1,6 +1,9 @@
 """Which version a process answers from, and what happens when that one is damaged or the database is away."""
 
 import json
+import os
+import sys
+import threading
 import time
 import weakref
 
@@ -103,6 +106,23 @@ def test_a_new_version_is_noticed_by_a_thread_of_its_own(bench, follower, slot):
     bench.parts.versions.activate(1)
     time.sleep(0.2)
     assert slot.version == 2, "nobody follows any more"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")
+def test_the_thread_that_loads_versions_steps_back_and_the_others_do_not(follower):
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    follower.start(poll_seconds=0.05)
+    try:
+        [thread] = [thread for thread in threading.enumerate() if thread.name == "follow"]
+        assert thread.native_id is not None
+        deadline = time.monotonic() + 10
+        while os.getpriority(os.PRIO_PROCESS, thread.native_id) == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert os.getpriority(os.PRIO_PROCESS, thread.native_id) == max(before, 5)
+    finally:
+        follower.close()
+
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_new_names_are_shown_without_a_new_version(bench, follower, slot):
