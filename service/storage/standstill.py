@@ -25,7 +25,7 @@ from service.config import Settings
 from service.storage.database import database_url
 from service.storage.jobs import jobs_url
 
-__all__ = ["Process", "Watch", "files_of", "watch"]
+__all__ = ["Process", "Watch", "watch"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Process:
 class Watch:
     def __init__(self, settings: Settings) -> None:
         self._home, self._lease = settings.home, settings.lease_seconds
-        self._files = files_of(settings)
+        self._files = _files(settings)
         self._still: dict[Path, tuple[int, int]] = {}  # when it was touched, and at how many looks since then
 
     def look(self) -> None:
@@ -128,7 +128,7 @@ def watch(settings: Settings) -> None:
     threading.Thread(target=go_on, daemon=True, name="standstill").start()
 
 
-def files_of(settings: Settings) -> list[Path]:
+def _files(settings: Settings) -> list[Path]:
     """Our tables' and the job queue's."""
     return [Path(str(make_url(url).database)) for url in (database_url(settings), jobs_url(settings))]
 

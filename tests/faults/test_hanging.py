@@ -19,19 +19,22 @@ from tests.processes import LONG, NET, PATIENCE, Program, Service, children, wai
 pytestmark = pytest.mark.slow
 
 SHORT = {"ZSTCI_LEASE_SECONDS": "4"}
+# Within a transaction it holds a lock that all others wait for: its own work's, its heartbeat's, the job queue's.
 HOLDING = ["within_publish", "within_heartbeat", "within_job"]
 ANYWHERE = ["before_publish", "bundle_half_written"]
+SHORTEST = ("sqlite", "within_publish")  # in `make test`
+CASES = [
+    pytest.param(kind, point, marks=[pytest.mark.faults] if (kind, point) != SHORTEST else [])
+    for kind in ("sqlite", "postgres")
+    for point in (*HOLDING, *ANYWHERE)
+]
 
 
 def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-# Within a transaction it holds a lock that all others wait for: its own work's, its heartbeat's, the job queue's.
-@pytest.mark.parametrize(
-    "point", [HOLDING[0], *(pytest.param(point, marks=pytest.mark.faults) for point in [*HOLDING[1:], *ANYWHERE])]
-)
-@pytest.mark.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize(("database_url", "point"), CASES, indirect=["database_url"])
 def test_a_stopped_worker_is_replaced_and_does_no_harm_when_it_goes_on(
     service: Service, wrapped: Program, point: str, tell: Tell
 ) -> None:
