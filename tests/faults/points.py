@@ -70,8 +70,8 @@ def within(act: Callable[[], None], when: Callable[[str], bool]) -> None:
     from sqlalchemy import Engine, event
 
     @event.listens_for(Engine, "after_cursor_execute")
-    def struck(_: Any, cursor: Any, statement: str, *__: Any) -> None:
-        if statement.startswith("UPDATE") and cursor.rowcount > 0 and when(statement):
+    def struck(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if statement.startswith("UPDATE") and when(statement):
             act()
 
 
@@ -104,7 +104,8 @@ def install(point: str, act: Callable[[], None]) -> None:
         "before_publish": lambda: before(VersionStore, "publish", act),
         "within_publish": lambda: after(versions, "_move", act),
         "within_heartbeat": lambda: within(act, lambda _: threading.current_thread().name == "heartbeat"),
-        "within_job": lambda: within(act, lambda statement: "workflow_status" in statement),
+        "within_job": lambda: within(act, lambda words: "workflow_status" in words and "RETURNING" in words),
+        "job_taken": lambda: before(UpdateStore, "begin", act),
         "after_publish": lambda: after(VersionStore, "publish", act),
         "purging": lambda: before(folders, "clear", act, delete_half),
         "copied": lambda: before(folders, "_rename_over", act, lambda folder, _: folder.name.startswith(".")),
