@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _MEBIBYTE = 2**20
+_CLAIM = ("workflow_status", "executor_id", "RETURNING")  # a job of the queue, by this worker
 _attempt = 1  # of the update that this process works on
 _struck = False
 
@@ -104,7 +105,7 @@ def install(point: str, act: Callable[[], None]) -> None:
         "before_publish": lambda: before(VersionStore, "publish", act),
         "within_publish": lambda: after(versions, "_move", act),
         "within_heartbeat": lambda: within(act, lambda _: threading.current_thread().name == "heartbeat"),
-        "within_job": lambda: within(act, lambda words: "workflow_status" in words and "RETURNING" in words),
+        "within_job": lambda: within(act, lambda words: all(word in words for word in _CLAIM)),
         "job_taken": lambda: before(UpdateStore, "begin", act),
         "after_publish": lambda: after(VersionStore, "publish", act),
         "purging": lambda: before(folders, "clear", act, delete_half),

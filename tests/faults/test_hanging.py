@@ -41,6 +41,7 @@ def test_a_stopped_worker_is_replaced_and_does_no_harm_when_it_goes_on(
 ) -> None:
     api = service.serve("api")
     stopped = service.worker(wrapped, FAULT=f"{point}:stop", ZSTCI_WORKER_ID="stopped", **SHORT)
+    wait_until(lambda: "worker_ready" in (service.home / "log-2.txt").read_text())
     first = api.add(archive([0, 1], count=6), **NET)
     wait_until(lambda: is_stopped(stopped.pid))
     since = time.monotonic()
