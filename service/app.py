@@ -16,7 +16,7 @@ from service.api import audit, classes, health, keys, metrics, queries, updates,
 from service.api.docs import add_docs
 from service.api.guard import Guarded, check_routes
 from service.api.headers import SecurityHeaders
-from service.api.incoming import clear_leftovers
+from service.api.incoming import Incoming
 from service.api.openapi import document
 from service.api.patience import BodyPatience
 from service.api.problems import add_handlers
@@ -66,15 +66,16 @@ def from_environment() -> FastAPI:
 
 
 def create_app(settings: Settings) -> FastAPI:
-    parts = assemble(settings)
+    parts, incoming = assemble(settings), Incoming(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        clear_leftovers(settings)
+        incoming.clear_leftovers()
         await asyncio.to_thread(_first_look, parts)
         parts.keyring.start()
         parts.follower.start(settings.poll_seconds)
         yield
+        await incoming.all_gone()
         await asyncio.to_thread(parts.close)
 
     app = FastAPI(
@@ -87,8 +88,8 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.router.route_class = Guarded
-    app.state.parts = parts
-    _add_middleware(app, settings)
+    app.state.parts, app.state.incoming = parts, incoming
+    _add_middleware(app, parts)
     add_handlers(app)
     for noun in (queries, updates, classes, versions, keys, audit, health, metrics):
         check_routes(noun.router.routes)
@@ -99,9 +100,10 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _add_middleware(app: FastAPI, settings: Settings) -> None:
+def _add_middleware(app: FastAPI, parts: Parts) -> None:
     """The last one is the outermost."""
-    app.add_middleware(BodyPatience, seconds=settings.body_seconds)
+    settings = parts.settings
+    app.add_middleware(BodyPatience, seconds=settings.body_seconds, stopping=parts.stopping)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,

@@ -48,6 +48,7 @@ ZstciError
     ├── NoClassesYet           nothing has been learnt yet
     ├── Busy                   too much at once; comes with Retry-After
     ├── TooLate                a query that waited longer than it may
+    ├── ShuttingDown           a body that still comes in when the process ends
     ├── DatabaseUnreachable
     ├── DatabaseBehind         its tables are older than this program
     ├── StorageFull            no room on the disk
@@ -100,6 +101,7 @@ __all__ = [
     "RejectedImages",
     "ServiceError",
     "ServiceUnreachable",
+    "ShuttingDown",
     "StorageFull",
     "StorageUnreachable",
     "TooLarge",
@@ -334,6 +336,11 @@ class Busy(ServiceError):
 class TooLate(ServiceError):
     code, status, title = "too_late", 503, "The query waited too long"
     retry_after = 1
+
+
+class ShuttingDown(ServiceError):
+    code, status, title = "shutting_down", 503, "The server is shutting down"
+    retry_after = 5
 
 
 class DatabaseUnreachable(ServiceError):

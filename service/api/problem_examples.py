@@ -23,7 +23,7 @@ COMMON: Kinds = (
 STORED: Kinds = (errors.DatabaseUnreachable, errors.DatabaseBehind)
 CHANGES: Kinds = (*STORED, errors.StorageFull)
 FILES: Kinds = (errors.StorageUnreachable, errors.CorruptBundle, library.CorruptSnapshot, library.UnsupportedSnapshot)
-BODY: Kinds = (errors.InvalidForm, errors.TooSlow, errors.TooLarge, errors.InvalidRequest)
+BODY: Kinds = (errors.InvalidForm, errors.TooSlow, errors.TooLarge, errors.InvalidRequest, errors.ShuttingDown)
 _IMAGES: Kinds = (
     errors.BadImages,
     errors.EmptyImage,
@@ -128,6 +128,7 @@ DETAILS: dict[type[ZstciError], str] = {
     errors.NoClassesYet: "no classes yet: add some with zstci add DIR, or POST /v1/updates",
     errors.Busy: "128 queries wait or run, and no more are taken; try again soon",
     errors.TooLate: "it waited 10.2 s for its turn, and 10 s are the limit; ask again in a moment",
+    errors.ShuttingDown: "this server is shutting down, and the body is not here yet; send it again in a moment",
     errors.DatabaseUnreachable: "postgresql+psycopg://zstci:***@db/zstci does not answer (connection refused); see "
     "that it runs and that ZSTCI_DATABASE_URL is right",
     errors.DatabaseBehind: "the tables of postgresql+psycopg://zstci:***@db/zstci are missing or older than this "

@@ -13,7 +13,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.dependencies import CurrentParts
 from service.api.guard import CurrentActor, Guarded, still_allowed
-from service.api.incoming import incoming
+from service.api.incoming import Incoming
 from service.api.pages import Cursor, Limit
 from service.api.problem_examples import CANCEL, STORED, UPDATE
 from service.api.problems import problems
@@ -106,9 +106,10 @@ async def create_update(
     and why; with `on_bad_image=skip` the update goes on without them and reports them. When the update has ended, its
     images are deleted.
     """
+    incoming: Incoming = request.app.state.incoming
     with parts.uploads:
         await asyncio.to_thread(parts.submitter.check_room)
-        async with incoming(parts.settings) as folder:
+        async with incoming.folder() as folder:
             form = await _received(request, folder / "form", parts.settings)
             result = await _taken(parts, actor, form, folder / "upload", dry_run, idempotency_key)
     if isinstance(result, Preview):

@@ -4,11 +4,13 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from service.api.incoming import clear_leftovers, incoming
+from service.api import incoming as module
+from service.api.incoming import Incoming
 from service.app import create_app
 from tests.local import local_client
 from tests.unit.service.api.sending import NEW, send
@@ -22,7 +24,7 @@ def work(settings) -> list[Path]:
 
 def test_the_folder_is_there_during_the_request_and_gone_afterwards(settings):
     async def request() -> None:
-        async with incoming(settings) as folder:
+        async with Incoming(settings).folder() as folder:
             (folder / "000001").write_bytes(b"image")
             assert sorted(work(settings)) == [folder, folder.with_suffix(".lock")]
 
@@ -33,12 +35,12 @@ def test_the_folder_is_there_during_the_request_and_gone_afterwards(settings):
 
 def test_the_folder_is_gone_after_an_error_and_after_a_cancelled_request(settings):
     async def broken() -> None:
-        async with incoming(settings):
+        async with Incoming(settings).folder():
             raise RuntimeError
 
     async def cancelled() -> None:
         async def endless() -> None:
-            async with incoming(settings):
+            async with Incoming(settings).folder():
                 await asyncio.sleep(60)
 
         task = asyncio.create_task(endless())
@@ -53,10 +55,35 @@ def test_the_folder_is_gone_after_an_error_and_after_a_cancelled_request(setting
     assert work(settings) == []
 
 
+def test_the_end_of_the_process_waits_for_folders_whose_requests_are_cut_off(settings, monkeypatch):
+    incoming = Incoming(settings)
+
+    def slowly(folder: Path) -> None:
+        time.sleep(0.3)
+        clear(folder)
+
+    async def cut_off() -> None:
+        async def endless() -> None:
+            async with incoming.folder():
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(endless())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()  # also while it clears
+        await incoming.all_gone()
+        assert work(settings) == []
+
+    clear = module._clear
+    monkeypatch.setattr(module, "_clear", slowly)
+    asyncio.run(cut_off())
+
+
 def test_folders_in_use_are_left_alone(settings):
     async def request() -> None:
-        async with incoming(settings) as folder:
-            clear_leftovers(settings)
+        async with Incoming(settings).folder() as folder:
+            Incoming(settings).clear_leftovers()
             assert folder.is_dir()
 
     asyncio.run(request())
@@ -65,11 +92,11 @@ def test_folders_in_use_are_left_alone(settings):
 _KILLED = """
 import asyncio, os, signal
 from pathlib import Path
-from service.api.incoming import incoming
+from service.api.incoming import Incoming
 from service.config import Settings
 
 async def request():
-    async with incoming(Settings(home=Path({home!r}))) as folder:
+    async with Incoming(Settings(home=Path({home!r}))).folder() as folder:
         (folder / "000001").write_bytes(b"image")
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -95,14 +122,14 @@ def test_a_folder_that_was_half_deleted_is_cleared_whatever_went_first(settings)
         lock.touch()
     os.utime(stray, (0, 0))
 
-    clear_leftovers(settings)
+    Incoming(settings).clear_leftovers()
     assert work(settings) == [fresh], "its folder may come in a moment"
 
 
 def test_work_of_others_is_not_cleared(settings):
     other = settings.home / "work" / "some-update"
     other.mkdir(parents=True)
-    clear_leftovers(settings)
+    Incoming(settings).clear_leftovers()
 
     assert work(settings) == [other]
 
