@@ -1,4 +1,4 @@
-"""Snapshot: all that a version is. On disk a folder of safetensors and one JSON manifest; never pickle."""
+"""Snapshot: all that a version is. On disk a folder of safetensors, ids and one JSON manifest; never pickle."""
 
 from __future__ import annotations
 
