@@ -104,11 +104,11 @@ def _fill(
     snapshot.save(folder)
     engine = _write_engine(snapshot, folder / ENGINE, engine_of, between)
     between()
-    found = _write_index(snapshot, folder / INDEX)
+    found = _write_index(snapshot, folder / INDEX, between)
     index, agreement = found.facts, None
     between()
     if eight_bits_for is not None and engine == "onnx":
-        engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found)
+        engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found, between)
     names = {name: class_names.get(name, name) for name in snapshot.prototypes.ids}
     (folder / NAMES).write_text(json.dumps(names), encoding="utf-8")
     content: dict[str, Any] = {
@@ -136,20 +136,28 @@ def _write_engine(snapshot: Snapshot, path: Path, engine_of: Path | None, betwee
     return engine
 
 
-def _in_eight_bits(path: Path, pixels: Pixels, index: PrototypeIndex) -> tuple[EngineName, float]:
+def _in_eight_bits(
+    path: Path, pixels: Pixels, index: PrototypeIndex, between: Callable[[], None]
+) -> tuple[EngineName, float]:
     from service.serving.quantize import LEAST_AGREEMENT, quantize  # onnx's own tools, a second to import
 
-    agreement = quantize(path, pixels, index)
+    agreement = quantize(path, pixels, index, between)
     return ("onnx-int8" if agreement >= LEAST_AGREEMENT else "onnx"), agreement
 
 
-def _write_index(snapshot: Snapshot, path: Path) -> PrototypeIndex:
+def _write_index(snapshot: Snapshot, path: Path, between: Callable[[], None]) -> PrototypeIndex:
     """Built here, in the process that learns, with as many threads as that may use; servers only read it."""
     import torch
 
+    from zstci.hearing import aside
+
     metric = snapshot.memory.metric
-    with threads(torch.get_num_threads()):
-        index = PrototypeIndex.of(snapshot.prototypes.means.numpy(), None if metric is None else metric.numpy())
+
+    def build() -> PrototypeIndex:
+        with threads(torch.get_num_threads()):
+            return PrototypeIndex.of(snapshot.prototypes.means.numpy(), None if metric is None else metric.numpy())
+
+    index = aside(build, between)  # lists of a million classes take a minute
     index.write(path)
     return index
 
