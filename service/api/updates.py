@@ -193,9 +193,9 @@ def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
 
 @router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(*CANCEL))
 def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId) -> UpdateEntry:
-    """One that waits is cancelled at once; one at work within about two seconds of work. The active version stays as it is, but
-    for the instant part of this update, which is taken back; and the images are deleted. A cancel that is accepted
-    holds: no version comes of the update."""
+    """One that waits is cancelled at once; one at work within about two seconds of work. The active version stays as it
+    is, but for the instant part of this update, which is taken back; and the images are deleted. A cancel that is
+    accepted holds: no version comes of the update."""
     with parts.audit.change(actor, "update_cancelled", update_id):
         update = parts.updates.cancel(update_id)
     if update.state == "cancelled":
