@@ -22,7 +22,9 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=SmallBody)
 
 KeyId = Annotated[str, Path(max_length=64, description="`id` of the key", examples=["0123456789ab"])]
-Grace = Annotated[int, Query(ge=0, le=30 * 86400, description="Seconds that the secret before is good for, too")]
+Grace = Annotated[
+    int, Query(ge=0, le=30 * 86400, description="Seconds that the secret before is good for, too", examples=[3600])
+]
 
 
 # Not async: these ask the database, so they belong in a thread.

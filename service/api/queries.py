@@ -50,10 +50,17 @@ router = APIRouter(
     responses={200: MODEL_VERSION, **problems(*QUERY)},
 )
 
-TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]
+TopK = Annotated[
+    int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known", examples=[5])
+]
 AskedVersion = Annotated[
     int | None,
-    Query(ge=1, le=10**18, description="Answer from this version, such as 3, if it is loaded still; the last two are"),
+    Query(
+        ge=1,
+        le=10**18,
+        description="Answer from this version, if it is still loaded; the last two are. Left out: from the active one",
+        examples=[3],
+    ),
 ]
 _BODY: dict[str, Any] = BODY
 _Finish = Callable[[Parts, LiveModel, Vectors], dict[str, Any]]
@@ -83,7 +90,9 @@ async def classify(request: Request, version: AskedVersion = None, top_k: TopK =
 async def search(
     request: Request,
     version: AskedVersion = None,
-    what: Annotated[Literal["classes"], Query(description="What to rank by distance")] = "classes",
+    what: Annotated[
+        Literal["classes"], Query(description="What to rank by distance", examples=["classes"])
+    ] = "classes",
     top_k: TopK = 5,
 ) -> Response:
     """Stored things by their distance to each image; for now the classes."""

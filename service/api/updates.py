@@ -35,7 +35,25 @@ UpdateId = Annotated[
     str, Path(max_length=64, description="`id` of the update", examples=["5f0c9d1e6f7f4a53b1f4a4f8f6a7c001"])
 ]
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
-_LOCATION = {"headers": {"Location": {"description": "Where to ask about it", "schema": {"type": "string"}}}}
+_LOCATION = {
+    "headers": {
+        "Location": {
+            "description": "Where to ask about it",
+            "schema": {"type": "string"},
+            "example": "/v1/updates/5f0c9d1e6f7f4a53b1f4a4f8f6a7c001",
+        }
+    }
+}
+_EVENTS = {
+    "description": "Events until the update has ended",
+    "content": {
+        "text/event-stream": {
+            "schema": {"type": "string", "description": "Server-sent events, each with an id, a kind and JSON"},
+            "example": 'id: 42\nevent: progress\ndata: {"attempt": 1, "at": "2026-11-18T03:00:03.000000Z", '
+            '"stage": "embedding", "progress": 0.43, "eta_seconds": 4.1}\n\n',
+        }
+    },
+}
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -49,19 +67,38 @@ _BODY: dict[str, Any] = {
                         "archive": {
                             **_FILES,
                             "description": "zip, tar, tar.gz, tar.bz2 or tar.xz; several are one update",
+                            "examples": [["(bytes of birds.zip)"]],
                         },
-                        "files": {**_FILES, "description": "Images, instead of an archive"},
+                        "files": {
+                            **_FILES,
+                            "description": "Images, instead of an archive",
+                            "examples": [["(bytes of 007.jpg)", "(bytes of 008.jpg)"]],
+                        },
                         "labels": {
                             "type": "array",
                             "items": {"type": "string"},
                             "description": "The class of each file, in their order",
-                            "example": [],
+                            "examples": [["kiwi", "kiwi"]],
                         },
-                        # Without an example /docs fills in "string", 1 or the first choice, and sends all of it.
-                        **{name: {"example": ""} | field for name, field in FIELDS.items()},
+                        **FIELDS,
                     },
                     "patternProperties": {r"^[a-z_]+(\.[a-z_]+)+$": {"description": "A setting by its dotted name"}},
                     "additionalProperties": False,
+                },
+                "examples": {
+                    "archive": {
+                        "summary": "An archive is all that is needed",
+                        "value": {"archive": ["(bytes of birds.zip)"]},
+                    },
+                    "files": {
+                        "summary": "Single images, and what they show",
+                        "value": {
+                            "files": ["(bytes of 007.jpg)", "(bytes of 008.jpg)"],
+                            "labels": ["kiwi", "kiwi"],
+                            "regularizer": "lwf",
+                            "translation.ridge": "0.1",
+                        },
+                    },
                 },
             }
         },
@@ -89,14 +126,14 @@ async def create_update(
     request: Request,
     parts: CurrentParts,
     actor: CurrentActor,
-    dry_run: Annotated[bool, Query(description="Check everything, keep nothing")] = False,
+    dry_run: Annotated[bool, Query(description="Check everything, keep nothing", examples=[True])] = False,
     idempotency_key: Annotated[
         str | None,
         Header(
             min_length=1,
             max_length=200,
-            description="Any text of yours, such as birds-2026-11-18. The same key again answers with the same update "
-            "instead of making another.",
+            description="Any text of yours. The same key again answers with the same update instead of making another.",
+            examples=["birds-2026-11-18"],
         ),
     ] = None,
 ) -> Response:
@@ -177,7 +214,7 @@ def list_updates(
     parts: CurrentParts,
     limit: Limit = 100,
     cursor: Cursor = None,
-    state: Annotated[State | None, Query(description="Only those in this state")] = None,
+    state: Annotated[State | None, Query(description="Only those in this state", examples=["running"])] = None,
 ) -> UpdatePage:
     found, following = parts.updates.list(limit, int(cursor) if cursor else None, state)
     return UpdatePage(data=[brief(update) for update in found], next_cursor=str(following) if following else None)
@@ -220,7 +257,7 @@ async def _asked(parts: Parts, question: Callable[..., Answer], *arguments: obje
     "/{update_id}/events",
     summary="Watch an update",
     response_class=EventSourceResponse,
-    responses={200: {"content": {"text/event-stream": {}}}, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
+    responses={200: _EVENTS, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
 )
 async def watch_update(
     request: Request,
@@ -230,7 +267,8 @@ async def watch_update(
         str | None,
         Header(
             pattern=r"^[0-9]{1,18}$",
-            description="`id` of the last event you have, such as 42: the stream goes on after it",
+            description="`id` of the last event you have: the stream goes on after it",
+            examples=["42"],
         ),
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:

@@ -22,7 +22,13 @@ router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=Guarded
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
 _ACTIVATE: Kinds = (InvalidPrecondition, UnknownVersion, VersionChanged, InvalidRequest, *CHANGES, *FILES)
 _ETAG: dict[str, Any] = {
-    "headers": {"ETag": {"description": "The active version, to send as If-Match", "schema": {"type": "string"}}}
+    "headers": {
+        "ETag": {
+            "description": "The active version, to send as If-Match",
+            "schema": {"type": "string"},
+            "example": '"3"',
+        }
+    }
 }
 
 
