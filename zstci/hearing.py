@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
 import torch
@@ -20,19 +19,18 @@ LOOK_SECONDS = 0.1
 
 Value = TypeVar("Value")
 Look = Callable[[], None]
-_LOOKING: ContextVar[object] = ContextVar("looking", default=None)
 
 
 @contextmanager
 def look_within(look: Look, *nets: nn.Module) -> Iterator[None]:
     """Passes of these nets, forward and backward, call `look` after every layer. Results stay the same bit for bit.
 
-    Only passes that are made here or aside: snapshots share their trunk, and another thread may be serving with it.
+    Only passes of this thread: snapshots share their trunk, and another thread may be serving with it.
     """
-    here = object()
+    here = threading.get_ident()
 
     def after_layer(layer: nn.Module, inputs: object, output: object) -> None:
-        if _LOOKING.get() is not here:
+        if threading.get_ident() != here:
             return
         look()
         if isinstance(output, Tensor) and output.requires_grad:
@@ -44,26 +42,24 @@ def look_within(look: Look, *nets: nn.Module) -> Iterator[None]:
     # Layers without parts: a block's own hook would come after all of them.
     layers = {layer for net in nets for layer in net.modules() if not any(True for _ in layer.children())}
     handles = [layer.register_forward_hook(after_layer) for layer in layers]
-    looking = _LOOKING.set(here)
     try:
         yield
     finally:
-        _LOOKING.reset(looking)
         for handle in handles:
             handle.remove()
 
 
 def aside(work: Callable[[], Value], look: Look) -> Value:
-    """The result of `work`, whose pieces are too long to look between them. A thread computes it with the settings of
-    this one; who stops does not wait for it. So it may change only what is dropped then as well."""
-    gradients, threads, context = torch.is_grad_enabled(), torch.get_num_threads(), copy_context()
+    """The result of `work`, which has no place inside to look from. A thread computes it with the settings of this
+    one; who stops does not wait for it. So it may change nothing: its result alone counts."""
+    gradients, threads = torch.is_grad_enabled(), torch.get_num_threads()
     result: Future[Value] = Future()
 
     def compute() -> None:
         torch.set_num_threads(threads)  # each thread has its own number, and rounding depends on it
         try:
             with torch.set_grad_enabled(gradients):
-                result.set_result(context.run(work))
+                result.set_result(work())
         except BaseException as error:
             result.set_exception(error)
 

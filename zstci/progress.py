@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,12 +16,10 @@ from torch import Tensor, nn
 
 from zstci.distributed import ALONE, Team
 from zstci.errors import Diverged, Stopped
-from zstci.hearing import LOOK_SECONDS, aside, look_within, seldom
+from zstci.hearing import LOOK_SECONDS, look_within, seldom
 from zstci.tensors import digest, flat, nested, write
 
 __all__ = ["Checkpoints", "Progress", "Watch"]
-
-Value = TypeVar("Value")
 
 
 STAGES = ("fine_tuning", "translating")  # those that have epochs
@@ -135,10 +132,6 @@ class Watch:
         """Passes of these nets hear a stop between two layers."""
         return look_within(self.look, *nets)
 
-    def aside(self, work: Callable[[], Value]) -> Value:
-        """Work that may take seconds: who stops does not wait for it, and it is heard inside at its next layer."""
-        return work() if self.team.size > 1 else aside(work, self.look)
-
     def _look(self) -> None:
         """In the middle of something. A team only stops where all of it asks, between batches: one that stopped alone
         would leave the others waiting."""
@@ -152,18 +145,13 @@ class Watch:
         optimizer: torch.optim.Optimizer,
         count: int,
         losses: Callable[[int], Iterator[Tensor]],
-        long: bool = False,
     ) -> None:
-        """Train `module` for `count` epochs, continuing a checkpoint. `losses(epoch)` yields the loss of each batch.
-        `long`: the way back through it may take seconds."""
+        """Train `module` for `count` epochs, continuing a checkpoint. `losses(epoch)` yields the loss of each batch."""
         for epoch in range(self.checkpoints.restore(stage, module, optimizer), count):
             total, steps = torch.zeros(()), 0
             for loss in losses(epoch):
                 optimizer.zero_grad()
-                if long:
-                    self.aside(loss.backward)
-                else:
-                    loss.backward()
+                loss.backward()
                 optimizer.step()
                 total, steps = total.to(loss.device) + loss.detach(), steps + 1
                 self.stop_if_asked()

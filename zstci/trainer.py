@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -72,20 +71,15 @@ def fine_tune(
     )
     team.sum_gradients(optimizer)
 
-    def loss_of(pixels: Tensor, labels: Tensor) -> Tensor:
-        with autocast(device, config.train.precision), team.whole_batch_statistics():
-            embeddings = team.whole(net(pixels), len(labels))
-        watch.stop_if_asked()  # what follows, the way back, takes as long again
-        return triplet(embeddings, labels) + regularizer(net, pixels, embeddings)
-
-    long = not isinstance(inputs, Vectors)
-
     def losses(epoch: int) -> Iterator[Tensor]:
-        for batch in draw.epoch(epoch):
-            yield watch.aside(partial(loss_of, *batch)) if long else loss_of(*batch)
+        for pixels, labels in draw.epoch(epoch):
+            with autocast(device, config.train.precision), team.whole_batch_statistics():
+                embeddings = team.whole(net(pixels), len(labels))
+            watch.stop_if_asked()  # what follows, the way back, takes as long again
+            yield triplet(embeddings, labels) + regularizer(net, pixels, embeddings)
 
     with watch.within(net, parent):
-        watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses, long)
+        watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
     return net.cpu().eval().requires_grad_(False)
 
 
@@ -108,7 +102,8 @@ def importance_of(
     set_mode(probe, train=config.train.batchnorm != "eval")
     draw = _Batches(inputs, targets, config, task, device, watch, team)
     triplet = _triplet(config, negatives, query, device)
-    found = {kind: _estimate(probe, draw, kind, triplet) for kind in IMPORTANCES}
+    with draw.watch.within(probe):
+        found = {kind: estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team) for kind in IMPORTANCES}
     return {kind: {name: value.cpu() for name, value in values.items()} for kind, values in found.items()}
 
 
@@ -220,11 +215,7 @@ def _regularizer(
         for name, parameter in probe.named_parameters():
             parameter.requires_grad_(name in names)
         set_mode(probe, train=config.train.batchnorm != "eval")
-        estimate = _estimate(probe, draw, kind, triplet)
+        with draw.watch.within(probe):
+            estimate = estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team)
         known = estimate | {name: value.to(draw.device) for name, value in known.items()}
     return WeightAnchor(parent, known, weight, draw.team)
-
-
-def _estimate(probe: EmbeddingNet, draw: _Batches, kind: str, triplet: TaskTriplet) -> dict[str, Tensor]:
-    with draw.watch.within(probe):
-        return draw.watch.aside(lambda: estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team))
