@@ -30,6 +30,7 @@ Grace = Annotated[
 # Not async: these ask the database, so they belong in a thread.
 @router.get("", summary="All keys", responses=problems(InvalidRequest, *STORED))
 def list_keys(parts: CurrentParts, limit: Limit = 100, cursor: Cursor = None) -> KeyPage:
+    """Newest first, also those that are good no more. Secrets are never told."""
     found, following = parts.keys.list(limit, int(cursor) if cursor else None)
     return KeyPage(data=[key_entry(key) for key in found], next_cursor=str(following) if following else None)
 

@@ -68,7 +68,8 @@ _Finish = Callable[[Parts, LiveModel, Vectors], dict[str, Any]]
 
 @router.post("/classify", summary="Which class is it?", response_model=Classifications, openapi_extra=_BODY)
 async def classify(request: Request, version: AskedVersion = None, top_k: TopK = 5) -> Response:
-    """The nearest classes of each image. One bad image refuses the whole query, and `errors` names each bad one."""
+    """The nearest classes of each image, with scores. One bad image refuses the whole query, and `errors` names
+    each bad one."""
 
     def finish(parts: Parts, live: LiveModel, vectors: Vectors) -> dict[str, Any]:
         found = answer(live, parts.slot.names, vectors, top_k)
@@ -86,7 +87,7 @@ async def classify(request: Request, version: AskedVersion = None, top_k: TopK =
     return await _answered("classify", request, version, finish)
 
 
-@router.post("/search", summary="What is stored near it?", response_model=Searches, openapi_extra=_BODY)
+@router.post("/search", summary="Which classes are near it, by distance?", response_model=Searches, openapi_extra=_BODY)
 async def search(
     request: Request,
     version: AskedVersion = None,
@@ -95,7 +96,8 @@ async def search(
     ] = "classes",
     top_k: TopK = 5,
 ) -> Response:
-    """Stored things by their distance to each image; for now the classes."""
+    """As classify, for who wants distances alone and long lists: no scores, no margin. For now classes are all that is
+    stored, so `what` has one value."""
 
     def finish(parts: Parts, live: LiveModel, vectors: Vectors) -> dict[str, Any]:
         found = answer(live, parts.slot.names, vectors, top_k)
@@ -105,7 +107,7 @@ async def search(
     return await _answered("search", request, version, finish)
 
 
-@router.post("/embeddings", summary="Where is it?", response_model=Embeddings, openapi_extra=_BODY)
+@router.post("/embeddings", summary="The image as a vector", response_model=Embeddings, openapi_extra=_BODY)
 async def embeddings(request: Request, version: AskedVersion = None) -> Response:
     """Each image as a vector in the common space of the version. Before the classifier's own change of space, if it has
     one: distances between these vectors are those of `ncm`."""

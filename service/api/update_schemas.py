@@ -91,8 +91,8 @@ class UpdateEntry(_Schema):
     parent: int | None = Field(description="The version it was learnt on top of", examples=[2])
     version: int | None = Field(description="The version that it made", examples=[3])
     instant_version: int | None = Field(
-        description="The version that answered meanwhile (instant=true); taken back if the update fails or is "
-        "cancelled, unless something was built on it",
+        description="The version that answers until the trained one is ready (instant=true); taken back if the update "
+        "fails or is cancelled, unless something was built on it",
         examples=[None],
     )
     metrics: dict[str, Any] = Field(

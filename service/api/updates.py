@@ -17,7 +17,8 @@ from service.api.incoming import incoming
 from service.api.pages import Cursor, Limit
 from service.api.problem_examples import CANCEL, STORED, UPDATE
 from service.api.problems import problems
-from service.api.update_options import FIELDS, parse_labels, parse_options
+from service.api.update_examples import BODY, EVENTS, LOCATION
+from service.api.update_options import parse_labels, parse_options
 from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
 from service.api.upload_form import Form, receive
 from service.bootstrap import Parts
@@ -34,76 +35,6 @@ router = APIRouter(prefix="/v1/updates", tags=["updates"], route_class=Guarded)
 UpdateId = Annotated[
     str, Path(max_length=64, description="`id` of the update", examples=["5f0c9d1e6f7f4a53b1f4a4f8f6a7c001"])
 ]
-_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
-_LOCATION = {
-    "headers": {
-        "Location": {
-            "description": "Where to ask about it",
-            "schema": {"type": "string"},
-            "example": "/v1/updates/5f0c9d1e6f7f4a53b1f4a4f8f6a7c001",
-        }
-    }
-}
-_EVENTS = {
-    "description": "Events until the update has ended",
-    "content": {
-        "text/event-stream": {
-            "schema": {"type": "string", "description": "Server-sent events, each with an id, a kind and JSON"},
-            "example": 'id: 42\nevent: progress\ndata: {"attempt": 1, "at": "2026-11-18T03:00:03.000000Z", '
-            '"stage": "embedding", "progress": 0.43, "eta_seconds": 4.1}\n\n',
-        }
-    },
-}
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "`archive`: a zip or tar of class-name/image.jpg; or `files` and as many `labels`. Any other "
-        "field is an option; settings that are not listed here go by their dotted names, such as `translation.ridge`.",
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "archive": {
-                            **_FILES,
-                            "description": "zip, tar, tar.gz, tar.bz2 or tar.xz; several are one update",
-                            "examples": [["(bytes of birds.zip)"]],
-                        },
-                        "files": {
-                            **_FILES,
-                            "description": "Images, instead of an archive",
-                            "examples": [["(bytes of 007.jpg)", "(bytes of 008.jpg)"]],
-                        },
-                        "labels": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "The class of each file, in their order",
-                            "examples": [["kiwi", "kiwi"]],
-                        },
-                        **FIELDS,
-                    },
-                    "patternProperties": {r"^[a-z_]+(\.[a-z_]+)+$": {"description": "A setting by its dotted name"}},
-                    "additionalProperties": False,
-                },
-                "examples": {
-                    "archive": {
-                        "summary": "An archive is all that is needed",
-                        "value": {"archive": ["(bytes of birds.zip)"]},
-                    },
-                    "files": {
-                        "summary": "Single images, and what they show",
-                        "value": {
-                            "files": ["(bytes of 007.jpg)", "(bytes of 008.jpg)"],
-                            "labels": ["kiwi", "kiwi"],
-                            "regularizer": "lwf",
-                            "translation.ridge": "0.1",
-                        },
-                    },
-                },
-            }
-        },
-    }
-}
 _POLL_SECONDS = 0.25  # between two looks for new events
 _OVER_TURNS = 20  # between two questions whether anything can still come: who has not missed the end is told by it
 
@@ -117,10 +48,10 @@ Answer = TypeVar("Answer")
     response_model=UpdateEntry,
     responses={
         200: {"model": DryRun, "description": "What it would do (`dry_run=true`); nothing was kept"},
-        202: {"description": "Every image was checked, and the update is stored", **_LOCATION},
+        202: {"description": "Every image was checked, and the update is stored", **LOCATION},
         **problems(*UPDATE),
     },
-    openapi_extra=_BODY,
+    openapi_extra=BODY,
 )
 async def create_update(
     request: Request,
@@ -216,14 +147,16 @@ def list_updates(
     cursor: Cursor = None,
     state: Annotated[State | None, Query(description="Only those in this state", examples=["running"])] = None,
 ) -> UpdatePage:
+    """Newest first, without the digests of their images."""
     found, following = parts.updates.list(limit, int(cursor) if cursor else None, state)
     return UpdatePage(data=[brief(update) for update in found], next_cursor=str(following) if following else None)
 
 
 @router.get("/{update_id}", summary="One update", responses=problems(UnknownUpdate, InvalidRequest, *STORED))
 def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
+    """How far it is, and what came of it. The process that tells an active version answers from it by then."""
     update = parts.updates.get(update_id)
-    if update.version is not None:
+    if update.version is not None or update.instant_version is not None:
         parts.follower.refresh()  # whoever reads that a version was made gets its answers from then on
     return entry(update)
 
@@ -257,7 +190,7 @@ async def _asked(parts: Parts, question: Callable[..., Answer], *arguments: obje
     "/{update_id}/events",
     summary="Watch an update",
     response_class=EventSourceResponse,
-    responses={200: _EVENTS, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
+    responses={200: EVENTS, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
 )
 async def watch_update(
     request: Request,

@@ -35,6 +35,7 @@ _ETAG: dict[str, Any] = {
 # Not async: these ask the database, so they belong in a thread.
 @router.get("", summary="All versions", responses={200: _ETAG, **problems(InvalidRequest, *STORED)})
 def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, cursor: Cursor = None) -> VersionPage:
+    """Newest first. Every update and every deletion of a class made one; none of them ever changes."""
     active = parts.versions.active().version
     found, following = parts.versions.list(limit, int(cursor) if cursor else None)
     response.headers["ETag"] = f'"{active or 0}"'
@@ -44,6 +45,7 @@ def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, c
 
 @router.get("/{number}", summary="One version", responses=problems(UnknownVersion, InvalidRequest, *STORED))
 def get_version(parts: CurrentParts, number: Number) -> VersionEntry:
+    """What it was made of, how, and how well it does on the images that were held out."""
     return version_entry(parts.versions.get(number), parts.versions.active().version)
 
 
