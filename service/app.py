@@ -44,18 +44,27 @@ image.
    and index at once; a request that has begun ends on the version it began with (`X-Model-Version`).
 4. **Roll back** with `POST /v1/versions/{number}/activate`.
 
+The words that are used here: a *class* is what an image can show, such as a kind of bird. An *update* is what you send
+to teach classes, and the work on it. A *version* is all that is known after an update; one is *active*: it answers.
+The net turns an image into a vector, its *embedding*, and the class whose mean is nearest wins. Nothing has
+to be trained for that (`regularizer=frozen`, the default). The other regularizers train the net, and then a
+*translator* moves the means of the classes before, whose images are gone, to where the net would put them now.
+
 Errors are `application/problem+json` (RFC 9457). Rely on `code`; the sentences may change.
 
 **Keys**: none is needed on the machine itself until there is one (`zstci keys create NAME --scope admin`); from then on
 send it as `Authorization: Bearer KEY`. Scopes: query < update < admin.
 """
 _TAGS = [
-    {"name": "queries", "description": "Ask about images."},
-    {"name": "updates", "description": "Add classes, watch and cancel."},
-    {"name": "classes", "description": "What is known."},
-    {"name": "versions", "description": "What was known when, and which version answers."},
-    {"name": "keys", "description": "Who may ask, and who changed what."},
-    {"name": "health", "description": "For probes and monitoring."},
+    {"name": "queries", "description": "Ask about images. Nothing is stored, and nothing is learnt from them."},
+    {"name": "updates", "description": "Teach classes: send images of them, watch the work, stop it."},
+    {
+        "name": "classes",
+        "description": "What the active version knows. New ones come by updates.",
+    },
+    {"name": "versions", "description": "What was known when, which version answers, and how to go back."},
+    {"name": "keys", "description": "Who may do what, and who changed what."},
+    {"name": "health", "description": "For load balancers, probes and monitoring."},
 ]
 
 

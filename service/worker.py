@@ -31,7 +31,7 @@ _GRACE_SECONDS = 8.0  # below the ten that container engines give
 
 
 def run_worker(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT. What is at work then stops at its next batch and goes on when a worker starts again."""
+    """Until SIGTERM or SIGINT. What is at work then stops at its next layer and goes on when a worker starts again."""
     logs.configure()
     torch.set_num_threads(settings.train_threads or max(1, cores() // 2))
     if hasattr(os, "nice"):

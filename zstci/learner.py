@@ -16,6 +16,7 @@ from zstci.data import Inputs, TaskData, Vectors
 from zstci.devices import on, resolve
 from zstci.distributed import ALONE, current
 from zstci.errors import InvalidConfig, InvalidData, SnapshotError, TooFewImages
+from zstci.hearing import aside
 from zstci.memory import Features, Memory, advance
 from zstci.nets import EmbeddingNet, build_net
 from zstci.progress import Checkpoints, Progress, Watch, stable_key
@@ -52,7 +53,10 @@ def learn(
     team = current()
     # A frozen task has no epochs to go on from, and to hash all that a parent remembers takes longer than the task.
     keyed = checkpoints and team.first and config.regularizer != "frozen"
-    key = stable_key(config.to_dict(), data.fingerprint(), _identity(parent, config)) if keyed else ""
+    key = ""
+    if keyed:  # which reads every image and every weight
+        look = Watch(should_stop=should_stop, team=team).look
+        key = aside(lambda: stable_key(config.to_dict(), data.fingerprint(), _identity(parent, config)), look)
     watch = Watch(on_progress, should_stop, Checkpoints(checkpoints, key, checkpoint_seconds, team), team)
     with deterministic():
         snapshot = _learn(parent, data, config, watch)
@@ -155,7 +159,9 @@ def _head_only(config: Config) -> bool:
 def _without_trunk(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> tuple[EmbeddingNet, Inputs]:
     """The trunk does not learn, so its features are computed once and the rest of the update works on them alone."""
     device = resolve(config.device)
-    features = embed_all(on(net, device).features, inputs, config.net.input, device, watch, watch.team)
+    placed = on(net, device)
+    with watch.within(placed):
+        features = embed_all(placed.features, inputs, config.net.input, device, watch, watch.team)
     return net.on_features(), Vectors(features)
 
 
@@ -170,7 +176,9 @@ def _embed(net: EmbeddingNet, inputs: Inputs, config: Config, watch: Watch) -> T
     # Vectors take milliseconds, which are no stage worth a report, nor worth sharing.
     if isinstance(inputs, Vectors):
         return embed_all(on(net, device), inputs, config.net.input, device)
-    return embed_all(on(net, device), inputs, config.net.input, device, watch, watch.team)
+    placed = on(net, device)
+    with watch.within(placed):
+        return embed_all(placed, inputs, config.net.input, device, watch, watch.team)
 
 
 def _identity(parent: Snapshot | None, config: Config) -> object:

@@ -12,6 +12,7 @@ from zstci.classifiers import Scatter, fit_metric
 from zstci.config import Config
 from zstci.devices import resolve
 from zstci.errors import Diverged
+from zstci.hearing import aside
 from zstci.progress import Progress, Watch
 from zstci.prototypes import Prototypes, class_means
 from zstci.translators import Pairs, Residual, Translation, fit_translator, linear_fit
@@ -64,10 +65,10 @@ def advance(memory: Memory, features: Features, moved: bool, config: Config, see
     else:
         memory = replace(memory, translation={})
     watch.report(Progress("reprojecting", 0.5))
-    memory = _add(memory, features)
-    metric = fit_metric(config.classifier, memory.scatter, config.shrinkage)
+    grown = aside(lambda: _add(memory, features), watch.look)
+    metric = aside(lambda: fit_metric(config.classifier, grown.scatter, config.shrinkage), watch.look)
     watch.report(Progress("reprojecting", 1.0))
-    return replace(memory, metric=metric)
+    return replace(grown, metric=metric)
 
 
 def _translate(memory: Memory, features: Features, config: Config, seed: object, watch: Watch) -> Memory:
@@ -76,16 +77,20 @@ def _translate(memory: Memory, features: Features, config: Config, seed: object,
     others = memory.prototypes.without(again).means
     pairs = Pairs(memory.common(features.old), features.new, features.targets, others, str(resolve(config.device)))
     fitted = fit_translator(config.translator, pairs, config.translation, seed, watch)
-    with torch.no_grad():
-        prototypes = memory.prototypes if fitted.name == "none" else memory.prototypes.mapped(fitted.old)
-        if not torch.isfinite(prototypes.means).all():
-            raise Diverged(
-                f"translating with {fitted.name} left the finite numbers; lower translation.lr or raise the ridge"
-            )
-        scatter = memory.scatter
-        wanted = config.translation.transport_covariance
-        if wanted or (wanted is None and fitted.matrix is not None):
-            scatter = scatter.transported(_linear_part(fitted, pairs, config))
+    return aside(lambda: _moved(memory, fitted, pairs, config), watch.look)
+
+
+@torch.no_grad()
+def _moved(memory: Memory, fitted: Translation, pairs: Pairs, config: Config) -> Memory:
+    prototypes = memory.prototypes if fitted.name == "none" else memory.prototypes.mapped(fitted.old)
+    if not torch.isfinite(prototypes.means).all():
+        raise Diverged(
+            f"translating with {fitted.name} left the finite numbers; lower translation.lr or raise the ridge"
+        )
+    scatter = memory.scatter
+    wanted = config.translation.transport_covariance
+    if wanted or (wanted is None and fitted.matrix is not None):
+        scatter = scatter.transported(_linear_part(fitted, pairs, config))
     # Without translation the prototypes stay where they are, so queries must still be brought there.
     query = memory.query if fitted.name == "none" else fitted.query
     return Memory(prototypes, scatter, query, translation={"name": fitted.name, **fitted.details})

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from zstci.distributed import ALONE, Team
 from zstci.errors import Diverged, Stopped
+from zstci.hearing import LOOK_SECONDS, look_within, seldom
 from zstci.tensors import digest, flat, nested, write
 
 __all__ = ["Checkpoints", "Progress", "Watch"]
@@ -106,11 +108,13 @@ class Watch:
         should_stop: Callable[[], bool] | None = None,
         checkpoints: Checkpoints | None = None,
         team: Team = ALONE,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._on_progress = on_progress or (lambda _: None)
         self._should_stop = should_stop or (lambda: False)
         self.checkpoints = checkpoints or Checkpoints(None, team=team)
         self.team = team
+        self.look = seldom(self._look, look_seconds)
 
     def report(self, progress: Progress) -> None:
         if self.team.first:
@@ -123,6 +127,16 @@ class Watch:
     def stop_if_asked(self) -> None:
         if self.team.decided(self._should_stop):
             raise Stopped("stopped on request; call learn again with the same checkpoint folder to go on")
+
+    def within(self, *nets: nn.Module) -> AbstractContextManager[None]:
+        """Passes of these nets hear a stop between two layers."""
+        return look_within(self.look, *nets)
+
+    def _look(self) -> None:
+        """In the middle of something. A team only stops where all of it asks, between batches: one that stopped alone
+        would leave the others waiting."""
+        if self.team.size == 1:
+            self.stop_if_asked()
 
     def epochs(
         self,

@@ -14,6 +14,7 @@ from zstci.data import Inputs, Vectors
 from zstci.devices import autocast, on, resolve
 from zstci.distributed import ALONE, Team
 from zstci.errors import NotFinite
+from zstci.hearing import await_result
 from zstci.losses import TaskTriplet
 from zstci.nets import EmbeddingNet, choose_trainable
 from zstci.progress import Progress, Watch
@@ -77,7 +78,8 @@ def fine_tune(
             watch.stop_if_asked()  # what follows, the way back, takes as long again
             yield triplet(embeddings, labels) + regularizer(net, pixels, embeddings)
 
-    watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
+    with watch.within(net, parent):
+        watch.epochs("fine_tuning", net, optimizer, config.train.epochs, losses)
     return net.cpu().eval().requires_grad_(False)
 
 
@@ -100,7 +102,8 @@ def importance_of(
     set_mode(probe, train=config.train.batchnorm != "eval")
     draw = _Batches(inputs, targets, config, task, device, watch, team)
     triplet = _triplet(config, negatives, query, device)
-    found = {kind: estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team) for kind in IMPORTANCES}
+    with draw.watch.within(probe):
+        found = {kind: estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team) for kind in IMPORTANCES}
     return {kind: {name: value.cpu() for name, value in values.items()} for kind, values in found.items()}
 
 
@@ -130,7 +133,8 @@ def embed_all(
     at_once = _EMBED_VECTORS if isinstance(inputs, Vectors) else _EMBED_IMAGES[device.type]
     plan = list(team.even_share(len(inputs)).split(at_once))  # as many for everyone: all can stop at the same one
     outputs = []
-    for done, pixels in enumerate(_ahead(plan, lambda chosen: inputs.plain(chosen, config)), start=1):
+    look = watch.look if watch is not None else lambda: None
+    for done, pixels in enumerate(_ahead(plan, lambda chosen: inputs.plain(chosen, config), look), start=1):
         outputs.append(forward(pixels.to(device)).float().cpu())
         if watch is not None:
             watch.stop_if_asked()
@@ -166,21 +170,25 @@ class _Batches:
         def load(positions: Tensor) -> Tensor:
             return self.inputs.augmented(positions, self.config.net.input, random, self.team.share(len(positions)))
 
-        for chosen, pixels in zip(plan, _ahead(plan, load), strict=True):
+        for chosen, pixels in zip(plan, _ahead(plan, load, self.watch.look), strict=True):
             # Here, because an epoch that only measures has to hear a stop as well.
             self.watch.stop_if_asked()
             yield pixels.to(self.device), self.targets[chosen].to(self.device)
 
 
-def _ahead(plan: list[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+def _ahead(plan: list[Tensor], load: Callable[[Tensor], Tensor], look: Callable[[], None]) -> Iterator[Tensor]:
     """Load the next batch in a thread while the net works on this one. One thread keeps the random draws in order."""
-    with ThreadPoolExecutor(1) as pool:
+    pool = ThreadPoolExecutor(1)
+    try:
         waiting = pool.submit(load, plan[0]) if plan else None
         for following in [*plan[1:], None]:
             assert waiting is not None
-            ready = waiting.result()
+            ready = await_result(waiting, look)
             waiting = pool.submit(load, following) if following is not None else None
             yield ready
+    finally:
+        # Who stops does not wait for a batch of photographs that nobody wants any more.
+        pool.shutdown(wait=False)
 
 
 def _regularizer(
@@ -207,6 +215,7 @@ def _regularizer(
         for name, parameter in probe.named_parameters():
             parameter.requires_grad_(name in names)
         set_mode(probe, train=config.train.batchnorm != "eval")
-        estimate = estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team)
+        with draw.watch.within(probe):
+            estimate = estimate_importance(probe, draw.epoch(-1), kind, triplet, draw.team)
         known = estimate | {name: value.to(draw.device) for name, value in known.items()}
     return WeightAnchor(parent, known, weight, draw.team)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from zstci.config import TranslatorConfig
 from zstci.errors import UnknownStrategy
+from zstci.hearing import aside
 from zstci.losses import batch_hard_triplet
 from zstci.progress import Watch
 from zstci.seeds import generator, init_seed
@@ -84,7 +85,7 @@ def _sdc(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> 
 
 def _linear(pairs: Pairs, config: TranslatorConfig, seed: object, watch: Watch) -> Translation:
     """Closed-form ridge regression of the *drift* on the old embedding: without evidence, nothing moves."""
-    matrix = linear_fit(pairs.old, pairs.new, config.ridge)
+    matrix = aside(lambda: linear_fit(pairs.old, pairs.new, config.ridge), watch.look)
     return Translation("linear", lambda u: u @ matrix, matrix=matrix, details={"ridge": config.ridge})
 
 
@@ -179,7 +180,9 @@ def _left_out_errors(options: list[Option], pairs: Pairs, seed: object, watch: W
     """Mean squared distance between predicted and true new embeddings of images that the fit did not see, by option."""
     count = len(pairs.old)
     linear = [option for option in options if option[0] == "linear"]
-    errors = dict(zip(linear, ridge_errors(pairs.old, pairs.new, [c.ridge for _, c in linear]), strict=True))
+    ridges = [c.ridge for _, c in linear]
+    found = aside(lambda: ridge_errors(pairs.old, pairs.new, ridges), watch.look)
+    errors = dict(zip(linear, found, strict=True))
     fold_of = torch.randperm(count, generator=generator(seed, "folds")) % _FOLDS
     quiet = watch.silent()  # folds have no progress and no checkpoint of their own
     for option in options:
@@ -240,7 +243,11 @@ def fit_translator(name: str, pairs: Pairs, config: TranslatorConfig, seed: obje
     """Fit by name, and record how far the two sides of the new task's images are apart afterwards."""
     check_translator(name, config)
     fitted = TRANSLATORS[name](pairs, config, seed, watch)
-    with torch.no_grad():
-        after = fitted.query(pairs.new) if fitted.query else pairs.new
-        residual = float((fitted.old(pairs.old) - after).norm(dim=1).mean())
+    residual = aside(lambda: _residual(fitted, pairs), watch.look)
     return replace(fitted, details={**fitted.details, "residual": residual})
+
+
+@torch.no_grad()
+def _residual(fitted: Translation, pairs: Pairs) -> float:
+    after = fitted.query(pairs.new) if fitted.query else pairs.new
+    return float((fitted.old(pairs.old) - after).norm(dim=1).mean())

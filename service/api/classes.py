@@ -29,6 +29,7 @@ from service.errors import (
     VersionChanged,
 )
 from service.serving.live import LiveModel
+from service.usecases.known import missing_class
 
 __all__ = ["router"]
 
@@ -41,6 +42,7 @@ ClassId = Annotated[str, Path(max_length=200, description="`id` of the class", e
 
 @router.get("", summary="All classes", responses={200: MODEL_VERSION, **problems(InvalidRequest, NoClassesYet)})
 async def list_classes(parts: CurrentParts, live: CurrentModel, limit: Limit = 100, cursor: Cursor = None) -> ClassPage:
+    """What the active version knows, with the `id` that the calls for one class need."""
     positions, next_cursor = page(range(len(live.ids)), limit, cursor)
     return ClassPage(data=[_entry(parts, live, position) for position in positions], next_cursor=next_cursor)
 
@@ -51,6 +53,7 @@ async def list_classes(parts: CurrentParts, live: CurrentModel, limit: Limit = 1
     responses={200: MODEL_VERSION, **problems(UnknownClass, InvalidRequest, NoClassesYet)},
 )
 async def get_class(parts: CurrentParts, live: CurrentModel, class_id: ClassId) -> ClassEntry:
+    """By its id, not its name: names can change. GET /v1/classes tells both."""
     return _find(parts, live, class_id)
 
 
@@ -86,7 +89,9 @@ def _follow_at_once(parts: Parts) -> None:
 
 def _find(parts: Parts, live: LiveModel, class_id: str) -> ClassEntry:
     if class_id not in live.ids:
-        raise UnknownClass(f"version {live.version} knows no class {class_id!r}; GET /v1/classes lists all")
+        names = parts.slot.names
+        called = [i for i in live.ids if names.get(i) == class_id]
+        raise missing_class(class_id, live.version, names.get(class_id), called)
     return _entry(parts, live, live.ids.index(class_id))
 
 

@@ -12,7 +12,9 @@ from service.serving.live import LiveModel
 __all__ = ["MODEL_VERSION", "CurrentModel", "CurrentParts"]
 
 MODEL_VERSION: dict[str, Any] = {
-    "headers": {"X-Model-Version": {"description": "The version that answered", "schema": {"type": "integer"}}}
+    "headers": {
+        "X-Model-Version": {"description": "The version that answered", "schema": {"type": "integer"}, "example": 3}
+    }
 }
 
 

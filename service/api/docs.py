@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
+from service.api.trying import for_trying
+
 __all__ = ["add_docs"]
 
 # Relative to /docs, so that it works behind any prefix of a proxy as well.
@@ -37,7 +39,7 @@ _PAGE = """\
 """
 
 _OPTIONS: dict[str, Any] = {
-    "url": "openapi.json",
+    "url": "docs/openapi.json",
     "dom_id": "#swagger-ui",
     "deepLinking": True,
     "displayRequestDuration": True,
@@ -69,6 +71,10 @@ def add_docs(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+
+    @app.get("/docs/openapi.json", include_in_schema=False)
+    async def docs_openapi() -> dict[str, Any]:
+        return for_trying(app.openapi())
 
     @app.get("/docs/start.js", include_in_schema=False)
     async def docs_start() -> Response:

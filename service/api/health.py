@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 
 from service.api.dependencies import MODEL_VERSION, CurrentParts
@@ -12,6 +14,25 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["health"], route_class=Guarded)
 
+_NOT_READY: dict[str, Any] = {
+    "model": Ready,
+    "description": "Something needs a look",
+    "content": {
+        "application/json": {
+            "example": {
+                "status": "not ready",
+                "version": 3,
+                "loaded": [3, 2],
+                "classes": 30,
+                "checks": {
+                    "database": {"ok": False, "detail": "postgresql://db/zstci does not answer"},
+                    "model": {"ok": True, "detail": "version 3 answers"},
+                },
+            }
+        }
+    },
+}
+
 
 @router.get("/healthz", summary="Alive")
 async def healthz() -> Health:
@@ -19,9 +40,7 @@ async def healthz() -> Health:
     return Health(status="ok")
 
 
-@router.get(
-    "/readyz", summary="Ready", responses={200: MODEL_VERSION, 503: {"model": Ready, "description": "Not ready"}}
-)
+@router.get("/readyz", summary="Ready", responses={200: MODEL_VERSION, 503: _NOT_READY})
 async def readyz(parts: CurrentParts, response: Response) -> Ready:
     """200 when the database answers and the active version is loaded and warm. Queries are answered without a database
     as well: 503 says that something needs a look, `checks` says what."""

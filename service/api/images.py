@@ -35,14 +35,23 @@ BODY: dict[str, Any] = {
         "required": True,
         "description": "One image as the raw body, or one or several as the files of a form, under any field name.",
         "content": {
-            "image/*": _BINARY,
-            "application/octet-stream": _BINARY,
+            "image/*": {**_BINARY, "example": "(bytes of photo.jpg)"},
+            "application/octet-stream": {**_BINARY, "example": "(bytes of photo.jpg)"},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "properties": {"files": {"type": "array", "items": _BINARY["schema"], "minItems": 1}},
+                    "properties": {
+                        "files": {
+                            "type": "array",
+                            "items": _BINARY["schema"],
+                            "minItems": 1,
+                            "description": "Images: JPEG, PNG, WEBP, GIF or BMP",
+                            "examples": [["(bytes of 1.jpg)", "(bytes of 2.jpg)"]],
+                        }
+                    },
                     "required": ["files"],
-                }
+                },
+                "example": {"files": ["(bytes of 1.jpg)", "(bytes of 2.jpg)"]},
             },
         },
     }

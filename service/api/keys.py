@@ -22,12 +22,15 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=SmallBody)
 
 KeyId = Annotated[str, Path(max_length=64, description="`id` of the key", examples=["0123456789ab"])]
-Grace = Annotated[int, Query(ge=0, le=30 * 86400, description="Seconds that the secret before is good for, too")]
+Grace = Annotated[
+    int, Query(ge=0, le=30 * 86400, description="Seconds that the secret before is good for, too", examples=[3600])
+]
 
 
 # Not async: these ask the database, so they belong in a thread.
 @router.get("", summary="All keys", responses=problems(InvalidRequest, *STORED))
 def list_keys(parts: CurrentParts, limit: Limit = 100, cursor: Cursor = None) -> KeyPage:
+    """Newest first, also those that are good no more. Secrets are never told."""
     found, following = parts.keys.list(limit, int(cursor) if cursor else None)
     return KeyPage(data=[key_entry(key) for key in found], next_cursor=str(following) if following else None)
 

@@ -29,6 +29,12 @@ BATCH_SIZE = Histogram(
     "zstci_batch_size", "Images in a query", buckets=(1, 2, 4, 8, 16, 32, 64, 128), registry=_QUERIES
 )
 
+_EXAMPLE = {
+    "schema": {"type": "string"},
+    "example": "# HELP zstci_active_version The version that answers here\n# TYPE zstci_active_version gauge\n"
+    "zstci_active_version 3.0\n",
+}
+
 router = APIRouter(tags=["health"], route_class=Guarded)
 
 
@@ -36,7 +42,7 @@ router = APIRouter(tags=["health"], route_class=Guarded)
     "/metrics",
     summary="Numbers for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}},
+    responses={200: {"content": {"text/plain": _EXAMPLE}}},
 )
 def metrics(parts: CurrentParts) -> Response:
     """In Prometheus' text format. Queries are those of this process; updates are those of the whole service."""

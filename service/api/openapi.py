@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api.problem_examples import COMMON, DETAILS
 from service.api.problems import MEDIA_TYPE, Problem, example, problems
 from service.api.request_id import HEADER
+from service.api.samples import sample
 from service.api.scopes import needed
 from service.errors import DatabaseUnreachable, InvalidRequest, ServiceError
 
@@ -81,6 +82,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         if scope is not None:
             operation["security"] = [{"key": [scope]}]  # OpenAPI 3.1: what the key must allow
         _complete(operation["responses"].values())
+        _show(operation, components)
     schema["components"]["examples"] = _examples(schema)
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
@@ -125,7 +127,20 @@ def _complete(responses: Iterable[dict[str, Any]]) -> None:
         response.setdefault("headers", {})[HEADER] = {
             "description": "The request's own X-Request-ID, or a new one",
             "schema": {"type": "string"},
+            "example": "0d6f1c1e6f7f4a53b1f4a4f8f6a7c001",
         }
+
+
+def _show(operation: dict[str, Any], components: dict[str, Any]) -> None:
+    """Whole examples of JSON, where there is none yet."""
+    body = operation.get("requestBody", {"content": {}})
+    if "application/json" in body["content"]:
+        about = body["content"]["application/json"]["schema"]
+        body["description"] = components[about["$ref"].rpartition("/")[2]]["description"]
+    for part in (body, *operation["responses"].values()):
+        content = part["content"].get("application/json", {})
+        if content and not {"example", "examples"} & set(content):
+            content["example"] = sample(content["schema"], components)
 
 
 def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -11,10 +11,14 @@ __all__ = ["Cursor", "Limit", "page"]
 
 Item = TypeVar("Item")
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="Most entries on a page")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Most entries on a page", examples=[100])]
 Cursor = Annotated[
     str | None,
-    Query(pattern=r"^[0-9]{1,18}$", description="`next_cursor` of the page before, such as 100; leave it out to start"),
+    Query(
+        pattern=r"^[0-9]{1,18}$",
+        description="`next_cursor` of the page before; leave it out to start",
+        examples=["100"],
+    ),
 ]
 
 

@@ -118,12 +118,13 @@ DETAILS: dict[type[ZstciError], str] = {
     errors.VersionNotLoaded: "version 1 is not loaded; loaded: 4 and 3. Ask one of those, ask without a version, or "
     "activate version 1 first",
     errors.UnknownVersion: "no version 7; there are 1 to 4",
-    errors.UnknownClass: "no class c0123456789abcde; GET /v1/classes lists them",
+    errors.UnknownClass: "no class has the id 'c0123456789abcde'; GET /v1/classes lists all",
     errors.UnknownUpdate: "no update 5f0c9d1e6f7f4a53b1f4a4f8f6a7c001; GET /v1/updates lists them",
     errors.ClassExists: "kiwi: known already, or in an update that waits; send on_existing_class=merge to add these "
     "images to what is known, or use another name",
     errors.NameTaken: "class c0123456789abcde is called 'kiwi' already, if only in other versions; rename it first",
-    errors.LastClass: "a version needs at least one class; add another one first",
+    errors.LastClass: "'kiwi' (c0123456789abcde) is the only class, and a version needs one: first add another with "
+    "POST /v1/updates, or activate a version that has others; to call it something else, rename it",
     errors.UpdateEnded: "update 5f0c9d1e6f7f4a53b1f4a4f8f6a7c001 is succeeded already; there is nothing left to cancel",
     errors.NoClassesYet: "no classes yet: add some with zstci add DIR, or POST /v1/updates",
     errors.Busy: "128 queries wait or run, and no more are taken; try again soon",

@@ -29,8 +29,8 @@ class Fault(BaseModel):
     """One of several things that are wrong with a request."""
 
     pointer: str = Field(description="Where it is wrong", examples=["/images/0"])
-    code: str = Field(examples=["not_an_image"])
-    detail: str = Field(examples=["it is none of BMP, GIF, JPEG, PNG, WEBP"])
+    code: str = Field(description="Stable name of what is wrong there", examples=["not_an_image"])
+    detail: str = Field(description="What is wrong there", examples=["it is none of BMP, GIF, JPEG, PNG, WEBP"])
 
 
 class Problem(BaseModel):
@@ -57,13 +57,16 @@ class Problem(BaseModel):
         }
     )
 
-    type: str = Field(description="The code as a URI")
-    title: str = Field(description="The kind of problem")
-    status: int
-    detail: str = Field(description="What is wrong this time, and what to do")
-    instance: str = Field(description="The path that was asked")
-    code: str = Field(description="Stable name of the kind of problem")
-    request_id: str = Field(description="As in X-Request-ID")
+    type: str = Field(description="The code as a URI", examples=["urn:zstci:problem:not_an_image"])
+    title: str = Field(description="The kind of problem", examples=["This is not an image"])
+    status: int = Field(description="As in the answer's first line", examples=[422])
+    detail: str = Field(
+        description="What is wrong this time, and what to do",
+        examples=["nothing was answered, because of image 0: it is none of BMP, GIF, JPEG, PNG, WEBP"],
+    )
+    instance: str = Field(description="The path that was asked", examples=["/v1/classify"])
+    code: str = Field(description="Stable name of the kind of problem", examples=["not_an_image"])
+    request_id: str = Field(description="As in X-Request-ID", examples=["0d6f1c1e6f7f4a53b1f4a4f8f6a7c001"])
     errors: list[Fault] = Field(description="Each single fault, where there can be several")
 
 

@@ -50,10 +50,17 @@ router = APIRouter(
     responses={200: MODEL_VERSION, **problems(*QUERY)},
 )
 
-TopK = Annotated[int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known")]
+TopK = Annotated[
+    int, Query(ge=1, le=1000, description="How many classes to name; fewer where fewer are known", examples=[5])
+]
 AskedVersion = Annotated[
     int | None,
-    Query(ge=1, le=10**18, description="Answer from this version, such as 3, if it is loaded still; the last two are"),
+    Query(
+        ge=1,
+        le=10**18,
+        description="Answer from this version, if it is still loaded; the last two are. Left out: from the active one",
+        examples=[3],
+    ),
 ]
 _BODY: dict[str, Any] = BODY
 _Finish = Callable[[Parts, LiveModel, Vectors], dict[str, Any]]
@@ -61,7 +68,8 @@ _Finish = Callable[[Parts, LiveModel, Vectors], dict[str, Any]]
 
 @router.post("/classify", summary="Which class is it?", response_model=Classifications, openapi_extra=_BODY)
 async def classify(request: Request, version: AskedVersion = None, top_k: TopK = 5) -> Response:
-    """The nearest classes of each image. One bad image refuses the whole query, and `errors` names each bad one."""
+    """The nearest classes of each image, with scores. One bad image refuses the whole query, and `errors` names
+    each bad one."""
 
     def finish(parts: Parts, live: LiveModel, vectors: Vectors) -> dict[str, Any]:
         found = answer(live, parts.slot.names, vectors, top_k)
@@ -79,14 +87,17 @@ async def classify(request: Request, version: AskedVersion = None, top_k: TopK =
     return await _answered("classify", request, version, finish)
 
 
-@router.post("/search", summary="What is stored near it?", response_model=Searches, openapi_extra=_BODY)
+@router.post("/search", summary="Which classes are near it, by distance?", response_model=Searches, openapi_extra=_BODY)
 async def search(
     request: Request,
     version: AskedVersion = None,
-    what: Annotated[Literal["classes"], Query(description="What to rank by distance")] = "classes",
+    what: Annotated[
+        Literal["classes"], Query(description="What to rank by distance", examples=["classes"])
+    ] = "classes",
     top_k: TopK = 5,
 ) -> Response:
-    """Stored things by their distance to each image; for now the classes."""
+    """As classify, for who wants distances alone and long lists: no scores, no margin. For now classes are all that is
+    stored, so `what` has one value."""
 
     def finish(parts: Parts, live: LiveModel, vectors: Vectors) -> dict[str, Any]:
         found = answer(live, parts.slot.names, vectors, top_k)
@@ -96,7 +107,7 @@ async def search(
     return await _answered("search", request, version, finish)
 
 
-@router.post("/embeddings", summary="Where is it?", response_model=Embeddings, openapi_extra=_BODY)
+@router.post("/embeddings", summary="The image as a vector", response_model=Embeddings, openapi_extra=_BODY)
 async def embeddings(request: Request, version: AskedVersion = None) -> Response:
     """Each image as a vector in the common space of the version. Before the classifier's own change of space, if it has
     one: distances between these vectors are those of `ncm`."""

@@ -33,6 +33,7 @@ NEEDED: dict[tuple[str, str], Scope | None] = {
     ("GET", "/readyz"): None,
     ("GET", "/docs"): None,
     ("GET", "/docs/start.js"): None,
+    ("GET", "/docs/openapi.json"): None,
 }
 
 

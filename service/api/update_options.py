@@ -13,35 +13,44 @@ from service.usecases.configure import SHORT_NAMES
 __all__ = ["FIELDS", "parse_labels", "parse_options"]
 
 FIELDS: dict[str, dict[str, Any]] = {
-    "preset": {"type": "string", "description": "Named settings: default, head, paper-cifar100, paper-cub"},
+    "preset": {
+        "type": "string",
+        "description": "Named settings: default, head, paper-cifar100, paper-cub",
+        "examples": ["default"],
+    },
     "regularizer": {
         "type": "string",
         "enum": ["frozen", "finetune", "lwf", "ewc", "mas"],
         "description": "What holds the net back while it learns. frozen: it is not trained, and is ready in seconds; "
         "finetune: nothing does; lwf, ewc, mas: ways to forget less",
+        "examples": ["lwf"],
     },
     "translator": {
         "type": "string",
         "enum": ["none", "sdc", "zstci", "linear", "auto"],
         "description": "How the means of old classes follow a net that was trained; auto tries several and keeps the "
         "best",
+        "examples": ["auto"],
     },
     "classifier": {
         "type": "string",
         "enum": ["ncm", "whitened"],
         "description": "ncm: the nearest class mean; whitened: the same after the spread within classes is evened out",
+        "examples": ["whitened"],
     },
     "on_bad_image": {
         "type": "string",
         "enum": ["reject", "skip"],
         "default": "reject",
         "description": "reject: one unusable image refuses the whole update; skip: go on without it, and report it",
+        "examples": ["skip"],
     },
     "on_existing_class": {
         "type": "string",
         "enum": ["reject", "merge"],
         "default": "reject",
         "description": "reject: a class that is known already refuses the update; merge: learn more of it",
+        "examples": ["merge"],
     },
     "activate": {
         "type": "string",
@@ -49,12 +58,14 @@ FIELDS: dict[str, dict[str, Any]] = {
         "default": "auto",
         "description": "auto: answer from the new version when it is ready; manual: wait for "
         "POST /v1/versions/{number}/activate",
+        "examples": ["manual"],
     },
     "instant": {
         "type": "boolean",
         "default": False,
         "description": "Answer from the new classes at once, under the net as it is, until the trained one is ready; "
         "taken back if the update fails or is cancelled",
+        "examples": [True],
     },
     "holdout": {
         "type": "number",
@@ -63,21 +74,26 @@ FIELDS: dict[str, dict[str, Any]] = {
         "default": 0.2,
         "description": "Share of each class's images to ask about instead of learning from, at least one image, and "
         "always two left to learn from: a class of two images holds out none. 0 learns from all",
+        "examples": [0.2],
     },
     "epochs": {
         "type": "integer",
         "minimum": 1,
         "description": "How often the images are gone through in training (train.epochs)",
+        "examples": [20],
     },
     "lr": {
         "type": "number",
         "exclusiveMinimum": 0,
-        "description": "Learning rate of the training (train.lr), such as 0.0001",
+        "description": "Learning rate of the training (train.lr)",
+        "examples": [0.0001],
     },
     "trainable": {
         "type": "string",
         "enum": ["head", "last", "all"],
-        "description": "What is trained of the net (train.trainable)",
+        "description": "What is trained of the net (train.trainable): its last layer alone, its last block too, or all "
+        "of it, which takes a GPU or patience",
+        "examples": ["head"],
     },
 }
 """Of the form, for the API's description. Any other setting goes by its dotted name, such as translation.ridge."""

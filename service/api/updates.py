@@ -17,7 +17,8 @@ from service.api.incoming import Incoming
 from service.api.pages import Cursor, Limit
 from service.api.problem_examples import CANCEL, STORED, UPDATE
 from service.api.problems import problems
-from service.api.update_options import FIELDS, parse_labels, parse_options
+from service.api.update_examples import BODY, EVENTS, LOCATION
+from service.api.update_options import parse_labels, parse_options
 from service.api.update_schemas import DryRun, UpdateEntry, UpdatePage, brief, dry_run, entry
 from service.api.upload_form import Form, receive
 from service.bootstrap import Parts
@@ -34,39 +35,6 @@ router = APIRouter(prefix="/v1/updates", tags=["updates"], route_class=Guarded)
 UpdateId = Annotated[
     str, Path(max_length=64, description="`id` of the update", examples=["5f0c9d1e6f7f4a53b1f4a4f8f6a7c001"])
 ]
-_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
-_LOCATION = {"headers": {"Location": {"description": "Where to ask about it", "schema": {"type": "string"}}}}
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "`archive`: a zip or tar of class-name/image.jpg; or `files` and as many `labels`. Any other "
-        "field is an option; settings that are not listed here go by their dotted names, such as `translation.ridge`.",
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "archive": {
-                            **_FILES,
-                            "description": "zip, tar, tar.gz, tar.bz2 or tar.xz; several are one update",
-                        },
-                        "files": {**_FILES, "description": "Images, instead of an archive"},
-                        "labels": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "The class of each file, in their order",
-                            "example": [],
-                        },
-                        # Without an example /docs fills in "string", 1 or the first choice, and sends all of it.
-                        **{name: {"example": ""} | field for name, field in FIELDS.items()},
-                    },
-                    "patternProperties": {r"^[a-z_]+(\.[a-z_]+)+$": {"description": "A setting by its dotted name"}},
-                    "additionalProperties": False,
-                },
-            }
-        },
-    }
-}
 _POLL_SECONDS = 0.25  # between two looks for new events
 _OVER_TURNS = 20  # between two questions whether anything can still come: who has not missed the end is told by it
 
@@ -80,23 +48,23 @@ Answer = TypeVar("Answer")
     response_model=UpdateEntry,
     responses={
         200: {"model": DryRun, "description": "What it would do (`dry_run=true`); nothing was kept"},
-        202: {"description": "Every image was checked, and the update is stored", **_LOCATION},
+        202: {"description": "Every image was checked, and the update is stored", **LOCATION},
         **problems(*UPDATE),
     },
-    openapi_extra=_BODY,
+    openapi_extra=BODY,
 )
 async def create_update(
     request: Request,
     parts: CurrentParts,
     actor: CurrentActor,
-    dry_run: Annotated[bool, Query(description="Check everything, keep nothing")] = False,
+    dry_run: Annotated[bool, Query(description="Check everything, keep nothing", examples=[True])] = False,
     idempotency_key: Annotated[
         str | None,
         Header(
             min_length=1,
             max_length=200,
-            description="Any text of yours, such as birds-2026-11-18. The same key again answers with the same update "
-            "instead of making another.",
+            description="Any text of yours. The same key again answers with the same update instead of making another.",
+            examples=["birds-2026-11-18"],
         ),
     ] = None,
 ) -> Response:
@@ -178,25 +146,27 @@ def list_updates(
     parts: CurrentParts,
     limit: Limit = 100,
     cursor: Cursor = None,
-    state: Annotated[State | None, Query(description="Only those in this state")] = None,
+    state: Annotated[State | None, Query(description="Only those in this state", examples=["running"])] = None,
 ) -> UpdatePage:
+    """Newest first, without the digests of their images."""
     found, following = parts.updates.list(limit, int(cursor) if cursor else None, state)
     return UpdatePage(data=[brief(update) for update in found], next_cursor=str(following) if following else None)
 
 
 @router.get("/{update_id}", summary="One update", responses=problems(UnknownUpdate, InvalidRequest, *STORED))
 def get_update(parts: CurrentParts, update_id: UpdateId) -> UpdateEntry:
+    """How far it is, and what came of it. The process that tells an active version answers from it by then."""
     update = parts.updates.get(update_id)
-    if update.version is not None:
+    if update.version is not None or update.instant_version is not None:
         parts.follower.refresh()  # whoever reads that a version was made gets its answers from then on
     return entry(update)
 
 
 @router.post("/{update_id}/cancel", summary="Stop an update", status_code=202, responses=problems(*CANCEL))
 def cancel_update(parts: CurrentParts, actor: CurrentActor, update_id: UpdateId) -> UpdateEntry:
-    """One that waits is cancelled at once; one at work stops at its next batch. The active version stays as it is, but
-    for the instant part of this update, which is taken back; and the images are deleted. A cancel that is accepted
-    holds: no version comes of the update."""
+    """One that waits is cancelled at once; one at work within about two seconds of work. The active version stays as it
+    is, but for the instant part of this update, which is taken back; and the images are deleted. A cancel that is
+    accepted holds: no version comes of the update."""
     with parts.audit.change(actor, "update_cancelled", update_id):
         update = parts.updates.cancel(update_id)
     if update.state == "cancelled":
@@ -221,7 +191,7 @@ async def _asked(parts: Parts, question: Callable[..., Answer], *arguments: obje
     "/{update_id}/events",
     summary="Watch an update",
     response_class=EventSourceResponse,
-    responses={200: {"content": {"text/event-stream": {}}}, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
+    responses={200: EVENTS, **problems(UnknownUpdate, InvalidRequest, Busy, *STORED)},
 )
 async def watch_update(
     request: Request,
@@ -231,7 +201,8 @@ async def watch_update(
         str | None,
         Header(
             pattern=r"^[0-9]{1,18}$",
-            description="`id` of the last event you have, such as 42: the stream goes on after it",
+            description="`id` of the last event you have: the stream goes on after it",
+            examples=["42"],
         ),
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:

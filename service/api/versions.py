@@ -22,13 +22,20 @@ router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=Guarded
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version", examples=[2])]
 _ACTIVATE: Kinds = (InvalidPrecondition, UnknownVersion, VersionChanged, InvalidRequest, *CHANGES, *FILES)
 _ETAG: dict[str, Any] = {
-    "headers": {"ETag": {"description": "The active version, to send as If-Match", "schema": {"type": "string"}}}
+    "headers": {
+        "ETag": {
+            "description": "The active version, to send as If-Match",
+            "schema": {"type": "string"},
+            "example": '"3"',
+        }
+    }
 }
 
 
 # Not async: these ask the database, so they belong in a thread.
 @router.get("", summary="All versions", responses={200: _ETAG, **problems(InvalidRequest, *STORED)})
 def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, cursor: Cursor = None) -> VersionPage:
+    """Newest first. Every update and every deletion of a class made one; none of them ever changes."""
     active = parts.versions.active().version
     found, following = parts.versions.list(limit, int(cursor) if cursor else None)
     response.headers["ETag"] = f'"{active or 0}"'
@@ -38,6 +45,7 @@ def list_versions(parts: CurrentParts, response: Response, limit: Limit = 100, c
 
 @router.get("/{number}", summary="One version", responses=problems(UnknownVersion, InvalidRequest, *STORED))
 def get_version(parts: CurrentParts, number: Number) -> VersionEntry:
+    """What it was made of, how, and how well it does on the images that were held out."""
     return version_entry(parts.versions.get(number), parts.versions.active().version)
 
 

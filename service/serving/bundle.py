@@ -119,11 +119,11 @@ def _fill(
 ) -> Written:
     engine = _write_engine(snapshot, folder / ENGINE, engine_of, parent, between)
     between()
-    found = _write_index(snapshot, folder / INDEX, parent)
+    found = _write_index(snapshot, folder / INDEX, parent, between)
     index, agreement = found.facts, None
     between()
     if eight_bits_for is not None and engine == "onnx":
-        engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found)
+        engine, agreement = _in_eight_bits(folder / ENGINE, eight_bits_for, found, between)
     names = {name: class_names.get(name, name) for name in snapshot.prototypes.ids}
     (folder / NAMES).write_text(json.dumps(names), encoding="utf-8")
     content: dict[str, Any] = {
@@ -175,19 +175,26 @@ def _write_engine(
     return engine
 
 
-def _in_eight_bits(path: Path, pixels: Pixels, index: PrototypeIndex) -> tuple[EngineName, float]:
+def _in_eight_bits(
+    path: Path, pixels: Pixels, index: PrototypeIndex, between: Callable[[], None]
+) -> tuple[EngineName, float]:
     from service.serving.quantize import LEAST_AGREEMENT, quantize  # onnx's own tools, a second to import
 
-    agreement = quantize(path, pixels, index)
+    agreement = quantize(path, pixels, index, between)
     return ("onnx-int8" if agreement >= LEAST_AGREEMENT else "onnx"), agreement
 
 
-def _write_index(snapshot: Snapshot, path: Path, parent: Parent | None) -> PrototypeIndex:
+def _write_index(snapshot: Snapshot, path: Path, parent: Parent | None, between: Callable[[], None]) -> PrototypeIndex:
     """Built here, in the process that learns, with as many threads as that may use; servers only read it."""
     import torch
 
-    with threads(torch.get_num_threads()):
-        index = index_of(snapshot, parent)
+    from zstci.hearing import aside
+
+    def build() -> PrototypeIndex:
+        with threads(torch.get_num_threads()):
+            return index_of(snapshot, parent)
+
+    index = aside(build, between)  # lists of a million classes take a minute
     index.write(path)
     return index
 

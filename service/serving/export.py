@@ -16,6 +16,8 @@ from service.serving.engine import AT_ONCE, INPUT, OUTPUT, EngineName, OnnxEngin
 from service.serving.torch_engine import TorchEngine
 from zstci import Snapshot
 from zstci.devices import resolve
+from zstci.errors import Stopped
+from zstci.hearing import aside, look_within, seldom
 
 __all__ = ["export"]
 
@@ -47,9 +49,11 @@ def export(snapshot: Snapshot, path: Path, between: Callable[[], None] = lambda:
         between()
         try:
             with _quiet():
-                write(model, _images(snapshot, 2), path)
-            _check(snapshot, path)
+                write(model, _images(snapshot, 2), path, between)
+            aside(lambda: _check(snapshot, path), between)
             return "onnx"
+        except Stopped:
+            raise
         except Exception as error:  # exporters raise nearly anything; torch always answers
             path.unlink(missing_ok=True)
             reasons.append(f"{name}: {(str(error).strip() or type(error).__name__).splitlines()[0]}")
@@ -57,16 +61,18 @@ def export(snapshot: Snapshot, path: Path, between: Callable[[], None] = lambda:
     return "torch"
 
 
-def _by_tracing(model: nn.Module, example: Tensor, path: Path) -> None:
+def _by_tracing(model: nn.Module, example: Tensor, path: Path, between: Callable[[], None]) -> None:
     # It warns where the net looks at its numbers to decide what to do next; the file would always do the same.
     warnings.simplefilter("error", torch.jit.TracerWarning)  # type: ignore[attr-defined]  # missing from its __all__
     axes = {name: {0: "images"} for name in (INPUT, OUTPUT)}
-    torch.onnx.export(
-        model, (example,), path, dynamo=False, input_names=[INPUT], output_names=[OUTPUT], dynamic_axes=axes
-    )
+    with look_within(seldom(between), model):
+        torch.onnx.export(
+            model, (example,), path, dynamo=False, input_names=[INPUT], output_names=[OUTPUT], dynamic_axes=axes
+        )
 
 
-def _by_capturing(model: nn.Module, example: Tensor, path: Path) -> None:
+def _by_capturing(model: nn.Module, example: Tensor, path: Path, between: Callable[[], None]) -> None:
+    """The one piece of an update without a look: hooks are captured as if they were part of the net."""
     torch.onnx.export(
         model,
         (example,),
@@ -82,7 +88,8 @@ def _by_capturing(model: nn.Module, example: Tensor, path: Path) -> None:
 
 # Tracing is deprecated but takes 0.9 s for the default backbone, capturing 13 s: that would be most of an instant
 # update. Capturing understands more nets, and is there for the rest.
-_EXPORTERS: dict[str, Callable[[nn.Module, Tensor, Path], None]] = {"trace": _by_tracing, "capture": _by_capturing}
+_Write = Callable[[nn.Module, Tensor, Path, Callable[[], None]], None]
+_EXPORTERS: dict[str, _Write] = {"trace": _by_tracing, "capture": _by_capturing}
 
 
 def _check(snapshot: Snapshot, path: Path) -> None:

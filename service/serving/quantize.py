@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from onnxruntime.quantization import (  # type: ignore[import-untyped]
 )
 from onnxruntime.quantization.shape_inference import quant_pre_process  # type: ignore[import-untyped]
 
-from service.serving.engine import INPUT, OnnxEngine, Pixels
+from service.serving.engine import AT_ONCE, INPUT, OnnxEngine, Pixels
 from service.serving.index import PrototypeIndex
 
 __all__ = ["LEAST_AGREEMENT", "quantize"]
@@ -30,24 +30,26 @@ _LAYERS = ["Conv", "Clip", "Relu", "Add"]
 
 
 class _Images(CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, pixels: Pixels) -> None:
+    def __init__(self, pixels: Pixels, between: Callable[[], None]) -> None:
         self._images: Iterator[Pixels] = iter(pixels[:, None])
+        self._between = between
 
     def get_next(self) -> dict[str, Pixels] | None:
+        self._between()
         image = next(self._images, None)
         return None if image is None else {INPUT: image}
 
 
-def quantize(path: Path, pixels: Pixels, index: PrototypeIndex) -> float:
+def quantize(path: Path, pixels: Pixels, index: PrototypeIndex, between: Callable[[], None] = lambda: None) -> float:
     """Replace the file by one in 8 bits, if that agrees on these images; the share of them that it does agree on. Of
-    more than one, those that calibrate it are not asked."""
+    more than one, those that calibrate it are not asked. `between` is called between two pieces of the work."""
     calibrating = np.zeros(len(pixels), dtype=bool)
     calibrating[:: max(2, len(pixels) // _CALIBRATED_WITH)] = True
     asked = pixels[~calibrating] if len(pixels) > 1 else pixels
     with tempfile.TemporaryDirectory() as folder:
         smaller = Path(folder) / "engine.onnx"
-        _write(path, smaller, pixels[calibrating][:_CALIBRATED_WITH])
-        agreement = float((_nearest(path, asked, index) == _nearest(smaller, asked, index)).mean())
+        _write(path, smaller, _Images(pixels[calibrating][:_CALIBRATED_WITH], between))
+        agreement = float((_nearest(path, asked, index, between) == _nearest(smaller, asked, index, between)).mean())
         kept = agreement >= LEAST_AGREEMENT
         if kept:
             path.write_bytes(smaller.read_bytes())
@@ -56,13 +58,13 @@ def quantize(path: Path, pixels: Pixels, index: PrototypeIndex) -> float:
     return agreement
 
 
-def _write(path: Path, smaller: Path, pixels: Pixels) -> None:
+def _write(path: Path, smaller: Path, images: _Images) -> None:
     prepared = smaller.with_name("prepared.onnx")
     quant_pre_process(str(path), str(prepared), skip_symbolic_shape=True)
     quantize_static(
         str(prepared),
         str(smaller),
-        _Images(pixels),
+        images,
         quant_format=QuantFormat.QDQ,
         op_types_to_quantize=_LAYERS,
         per_channel=True,
@@ -73,6 +75,12 @@ def _write(path: Path, smaller: Path, pixels: Pixels) -> None:
     )
 
 
-def _nearest(path: Path, pixels: Pixels, index: PrototypeIndex) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    _, positions = index.search(OnnxEngine(path).embed(pixels), 1)
+def _nearest(
+    path: Path, pixels: Pixels, index: PrototypeIndex, between: Callable[[], None]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    engine, parts = OnnxEngine(path), []
+    for begin in range(0, len(pixels), AT_ONCE):
+        between()
+        parts.append(engine.embed(pixels[begin : begin + AT_ONCE]))
+    _, positions = index.search(np.concatenate(parts), 1)
     return positions[:, 0]

@@ -122,6 +122,12 @@ class VersionStore:
                     found.setdefault(name, set()).add(class_id)
         return found
 
+    def called(self, name: str) -> tuple[str, ...]:
+        """The ids of the classes of that name."""
+        wanted = select(ClassRow.id).where(ClassRow.name == printable(name)).order_by(ClassRow.id)
+        with self._database.read() as session:
+            return (*session.scalars(wanted),)
+
     def rename(self, class_id: str, name: str) -> None:
         with self._database.write() as session:
             line = _locked_line(session)

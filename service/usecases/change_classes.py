@@ -17,7 +17,7 @@ from service.storage.artifacts import Artifacts
 from service.storage.updates import UpdateStore
 from service.storage.versions import NewVersion, VersionStore
 from service.usecases.class_names import clean
-from service.usecases.known import known_classes
+from service.usecases.known import known_classes, missing_class
 
 if TYPE_CHECKING:
     from zstci import Snapshot
@@ -36,7 +36,10 @@ class ClassChanger:
         name = clean(name)
         if name in self._updates.pending_classes() and self._versions.names().get(class_id) != name:
             raise NameTaken(f"an update that has not ended brings a class {name!r}; wait for it, or cancel it")
-        self._versions.rename(class_id, name)
+        try:
+            self._versions.rename(class_id, name)
+        except UnknownClass as error:
+            raise missing_class(class_id, None, None, self._versions.called(class_id)) from error
 
     def delete(self, class_id: str, expected: int | None = None) -> Version:
         """A new version without the class, active at once. An update that is published at the same moment wins, and the
@@ -56,9 +59,13 @@ class ClassChanger:
             raise VersionChanged(f"version {active or 0} is active by now, not {expected}")
         known = known_classes(self._versions, self._artifacts)
         if active is None or class_id not in known:
-            raise UnknownClass(f"the active version knows no class {class_id!r}; GET /v1/classes lists all")
+            name = self._versions.names([class_id]).get(class_id) if active is not None else None
+            raise missing_class(class_id, active, name, self._versions.called(class_id))
         if len(known) == 1:
-            raise LastClass("a version needs at least one class; add another one first")
+            raise LastClass(
+                f"{known[class_id]!r} ({class_id}) is the only class, and a version needs one: first add another with "
+                "POST /v1/updates, or activate a version that has others; to call it something else, rename it"
+            )
         from zstci import Snapshot  # and torch with it, which a server that only answers never loads
 
         parent = self._versions.get(active)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import torch
 
 from service.domain import Upload, UploadedImage
 from zstci import ImageFiles, Snapshot
-from zstci.errors import Stopped
+from zstci.hearing import aside
 from zstci.seeds import generator
 
 __all__ = ["measure", "split"]
 
-_AT_ONCE = 8  # images between two looks at whether to stop: below a second, also for a large net
+_AT_ONCE = 8  # images; more of them gain nothing on a CPU
 
 
 def split(upload: Upload, share: float, seed: int) -> tuple[list[UploadedImage], list[UploadedImage]]:
@@ -48,15 +49,16 @@ def measure(
     held: Sequence[UploadedImage],
     ids: dict[str, str],
     on_progress: Callable[[float], None],
-    should_stop: Callable[[], bool],
+    look: Callable[[], None],
 ) -> dict[str, Any]:
-    """How often the snapshot is right, among all of its classes, in percent; empty where nothing was held out."""
+    """How often the snapshot is right, among all of its classes, in percent; empty where nothing was held out. `look`
+    is called now and then, and may raise to stop."""
     correct: Counter[str] = Counter()
     for start in range(0, len(held), _AT_ONCE):
-        if should_stop():
-            raise Stopped("stopped on request")
+        look()
         part = held[start : start + _AT_ONCE]
-        _, guesses = snapshot.classify(ImageFiles([folder / image.file for image in part]))
+        files = ImageFiles([folder / image.file for image in part])
+        _, guesses = aside(partial(snapshot.classify, files), look)
         correct.update(
             image.class_name for image, guess in zip(part, guesses, strict=True) if guess[0] == ids[image.class_name]
         )

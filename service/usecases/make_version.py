@@ -29,6 +29,7 @@ from service.usecases.progress import Reporter
 from service.usecases.purge import upload_key, work_folder
 from zstci import Config, ImageFiles, Snapshot, TaskData, learn
 from zstci.errors import SnapshotError
+from zstci.hearing import aside
 from zstci.manifest import read_serving_facts
 
 __all__ = ["Base", "Made", "Maker", "class_id"]
@@ -84,13 +85,14 @@ class Maker:
         snapshot = self._learn(update, base, data, config, reporter)
         reporter.stage("evaluating", 0.0)
         metrics = hold_out.measure(
-            snapshot, folder, held, ids, lambda done: reporter.stage("evaluating", done), reporter.should_stop
+            snapshot, folder, held, ids, lambda done: reporter.stage("evaluating", done), reporter.look
         )
         metrics["seconds"] = round(time.monotonic() - started, 3)
         if not instant:
             self._updates.metric(update.id, update.attempt, metrics | {"translation": snapshot.memory.translation})
         reporter.stage("publishing", 0.0)
-        sample = self._sample(folder, upload, config) if self._settings.precision == "int8" else None
+        eight_bits = self._settings.precision == "int8"
+        sample = aside(lambda: self._sample(folder, upload, config), reporter.look) if eight_bits else None
         reporter.stop_if_asked()
         return self._store(update, base, snapshot, ids, len(learnt), metrics, instant, sample, reporter.stop_if_asked)
 

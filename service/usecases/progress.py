@@ -35,7 +35,7 @@ _ENDS_FROZEN: dict[Stage, float] = {
     "publishing": 1.0,
 }
 _EVERY_SECONDS = 0.3  # reports of one stage
-_ASK_SECONDS = 0.5  # looks at whether to stop
+_ASK_SECONDS = 0.25  # looks at whether to stop
 
 
 class Reporter:
@@ -87,7 +87,7 @@ class Reporter:
             logger.warning("Progress not told", extra={"action": "progress_not_told", "reason": str(error)})
 
     def should_stop(self) -> bool:
-        """Asked between two batches, so the database is asked for it only now and then."""
+        """Asked after every layer, so the database is asked for it only now and then."""
         self._on_sign()
         if self._shutting_down():
             return True

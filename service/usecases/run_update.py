@@ -27,7 +27,8 @@ from service.storage.updates import UpdateStore
 from service.storage.versions import VersionStore
 from service.usecases.disk import is_full_disk
 from service.usecases.instant import take_back
-from service.usecases.make_version import Maker
+from service.usecases.known import by_name
+from service.usecases.make_version import Maker, class_id
 from service.usecases.progress import Reporter
 from service.usecases.pulse import Pulse
 from service.usecases.purge import Purger
@@ -155,7 +156,7 @@ class UpdateRunner:
                 self._rest(update)
             return End("cancelled")
         if isinstance(error, ZstciError):
-            return End("failed", failure=Failure(error.code, str(error)))
+            return End("failed", failure=Failure(error.code, self._by_name(update, str(error))))
         if is_full_disk(error):
             full = "no room left on the worker's disk; free some and send the update again"
             return End("failed", failure=Failure(StorageFull.code, full))
@@ -167,6 +168,10 @@ class UpdateRunner:
             raise _BrokeDown from error
         detail = f"it broke down again and again, the last time with {type(error).__name__}: {error}"
         return End("failed", failure=Failure("broke_down", f"{detail}; see the worker's log"))
+
+    def _by_name(self, update: Update, text: str) -> str:
+        names = {class_id(update.id, name): name for name in update.classes} | self._surely(self._versions.names)
+        return by_name(text, names)
 
     def _finish(self, update: Update, end: End) -> None:
         with suppress(StorageFull):  # the purge makes room

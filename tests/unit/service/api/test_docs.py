@@ -73,7 +73,7 @@ def test_a_browser_is_told_what_each_file_is(http, path, kind):
 def test_the_description_is_not_sent_to_a_validator_and_is_read_from_here(http):
     start = http.get("/docs/start.js").text
     assert '"validatorUrl": null' in start
-    assert '"url": "openapi.json"' in start
+    assert '"url": "docs/openapi.json"' in start
 
 
 def test_swagger_ui_is_new_enough_for_openapi_3_1(http):

@@ -21,7 +21,7 @@ from service.domain import SCOPES, Actor
 from tests.local import local_client
 from tests.unit.service.api.surface import everything, refused
 
-OPEN = {"/healthz", "/readyz", "/docs", "/docs/start.js"}
+OPEN = {"/healthz", "/readyz", "/docs", "/docs/start.js", "/docs/openapi.json"}
 ADMIN = {"/v1/keys", "/v1/keys/{key_id}", "/v1/keys/{key_id}/rotate", "/v1/audit", "/v1/versions/{number}/activate"}
 QUESTIONS = {"/v1/classify", "/v1/search", "/v1/embeddings"}
 READ = {

@@ -55,7 +55,7 @@ def test_both_exporters_give_the_same_answers(tmp_path):
     snapshot, found = learnt("zstci"), []
     for name, write in exporting._EXPORTERS.items():
         with exporting._quiet():
-            write(exporting._ToCommonSpace(snapshot).eval(), torch.from_numpy(noise(2)), tmp_path / name)
+            write(exporting._ToCommonSpace(snapshot).eval(), torch.from_numpy(noise(2)), tmp_path / name, lambda: None)
         found.append(OnnxEngine(tmp_path / name).embed(noise(11)))
 
     assert np.allclose(found[0], found[1], atol=1e-6)

@@ -60,15 +60,20 @@ def test_what_is_learnt_after_a_deletion_does_not_bring_the_class_back(bench, ch
 
 def test_unknown_classes_late_callers_and_the_last_class_are_refused(bench, changer):
     zero, one, two = ids_of(bench)
-    with pytest.raises(UnknownClass):
+    with pytest.raises(UnknownClass, match="no class has the id 'nobody'; GET /v1/classes"):
         changer.delete("nobody")
-    with pytest.raises(UnknownClass):
+    with pytest.raises(UnknownClass, match="no class has the id 'nobody'; GET /v1/classes"):
         changer.rename("nobody", "somebody")
+    for change in (changer.delete, lambda name: changer.rename(name, "somebody")):
+        with pytest.raises(UnknownClass, match=f"'digit-1' is the name of a class, whose id is {one}; use the id"):
+            change("digit-1")
     with pytest.raises(VersionChanged):
         changer.delete(zero, expected=7)
     changer.delete(zero)
     changer.delete(one)
-    with pytest.raises(LastClass):
+    with pytest.raises(UnknownClass, match=rf"the active version 3 does not have class 'digit-1' \({one}\) any more"):
+        changer.delete(one)
+    with pytest.raises(LastClass, match=rf"'digit-2' \({two}\) is the only class.*first add another"):
         changer.delete(two)
     assert ids_of(bench) == (two,)
     assert not bench.files("work")

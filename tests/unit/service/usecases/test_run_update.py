@@ -8,6 +8,7 @@ import pytest
 from service.app import create_app
 from service.errors import ClassExists, StorageFull, StorageUnreachable
 from service.usecases.change_classes import ClassChanger
+from service.usecases.make_version import class_id
 from tests.local import local_client
 from tests.unit.service.usecases.conftest import Bench
 from tests.unit.zstci.tiny import assert_same_snapshot
@@ -539,3 +540,15 @@ def test_the_reason_and_the_receipt_survive_a_death_while_the_images_are_deleted
     assert cancelled or ended.error.code in ("diverged", "not_finite")
     assert len(ended.receipt["sha256"]) == 6
     assert bench.files("files/uploads") == []
+
+
+def test_a_failure_names_a_class_as_people_do(bench):
+    """The library knows classes by their ids. Here one image is more of a class that is deleted while it waits."""
+    bench.learn([0, 1, 2])
+    update = bench.submit([0], count=1, on_existing_class="merge")
+    changer = ClassChanger(bench.parts.updates, bench.parts.versions, bench.parts.artifacts, bench.settings)
+    changer.delete(next(i for i, name in bench.parts.versions.names().items() if name == "digit-0"))
+    ended = bench.run(update)
+
+    assert (ended.state, ended.error.code) == ("failed", "too_few_images")
+    assert ended.error.detail.startswith(f"class 'digit-0' ({class_id(update.id, 'digit-0')}) has 1 image")
