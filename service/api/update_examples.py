@@ -22,7 +22,19 @@ EVENTS: dict[str, Any] = {
     "description": "Events until the update has ended",
     "content": {
         "text/event-stream": {
-            "schema": {"type": "string", "description": "Server-sent events, each with an id, a kind and JSON"},
+            # Beside what FastAPI says of an event: each is one item of the stream.
+            "itemSchema": {
+                "description": "A server-sent event",
+                "properties": {
+                    "id": {"description": "Send the last one as Last-Event-ID to go on", "examples": ["42"]},
+                    "event": {"description": "state, progress, metric or done", "examples": ["progress"]},
+                    "data": {
+                        "description": "JSON: the attempt, the time, and what is new",
+                        "examples": ['{"attempt": 1, "at": "2026-11-18T03:00:03.000000Z", "progress": 0.43}'],
+                    },
+                    "retry": {"description": "Milliseconds to wait before asking again", "examples": [3000]},
+                },
+            },
             "example": 'id: 42\nevent: progress\ndata: {"attempt": 1, "at": "2026-11-18T03:00:03.000000Z", '
             '"stage": "embedding", "progress": 0.43, "eta_seconds": 4.1}\n\n',
         }
