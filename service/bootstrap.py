@@ -108,4 +108,6 @@ def assemble(settings: Settings) -> Parts:
 
 def storage(settings: Settings) -> tuple[Database, Artifacts]:
     (settings.home / "work").mkdir(parents=True, exist_ok=True)
-    return Database(database_url(settings)), Artifacts(artifacts_url(settings), settings.home / "cache")
+    return Database(database_url(settings), settings.lease_seconds), Artifacts(
+        artifacts_url(settings), settings.home / "cache"
+    )

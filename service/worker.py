@@ -17,6 +17,7 @@ from service.serving.pool import cores
 from service.signals import stop_event
 from service.storage.exclusive import only_worker, sign_of_life
 from service.storage.jobs import QUEUE, WORKFLOW, configuration
+from service.storage.standstill import watch
 from service.worker_bootstrap import WorkerParts, assemble_worker
 
 __all__ = ["run_worker"]
@@ -39,6 +40,7 @@ def run_worker(settings: Settings) -> None:
     parts = assemble_worker(settings, shutting_down)
     with only_worker(settings, parts.database) as held:
         _show_life(settings)
+        watch(settings)
         busy = threading.Event()
         _launch(settings, parts, busy, shutting_down)
         logger.info("Worker ready", extra={"action": "worker_ready", "worker": settings.worker_name})

@@ -54,6 +54,7 @@ def api(host: Host = None, port: Port = None, insecure: Insecure = False, with_p
     from service.cli.supervise import end_with_parent
     from service.connections import guarded
     from service.storage.prepare import prepare_database
+    from service.storage.standstill import watch
     from service.usecases.manage_keys import require_keys
 
     if with_parent:
@@ -62,6 +63,7 @@ def api(host: Host = None, port: Port = None, insecure: Insecure = False, with_p
     settings = _settings(host, port, insecure)
     prepare_database(settings)
     require_keys(settings)
+    watch(settings)
     # By name: the command line and the app stand side by side, neither imports the other.
     application = importlib.import_module("service.app").create_app(settings)
 

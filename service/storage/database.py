@@ -27,12 +27,14 @@ _DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"
 class Database:
     """Connects at the first use, not before. May be used by any number of threads; close() it at the end."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, idle_seconds: float | None = None) -> None:
+        """After `idle_seconds` without a word within a transaction Postgres takes its locks back: whoever holds them
+        stands still, or is cut off. On SQLite `service.storage.standstill` sees to it."""
         parsed = _parsed(url)
         self.url = parsed.render_as_string(hide_password=False)
         self.shown_url = parsed.render_as_string(hide_password=True)  # for messages and logs
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
-        self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgres_engine(parsed)
+        self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgres_engine(parsed, idle_seconds)
         # SQLite must know at BEGIN that a write will come: a reader that turns into a writer can fail at once, without
         # any waiting, because what it has read may be out of date.
         self._writing = self.engine.execution_options(begin="IMMEDIATE")
@@ -88,14 +90,24 @@ def _parsed(url: str) -> URL:
 _EXAMPLE = "postgresql://USER:PASSWORD@HOST/NAME"
 
 
-def _postgres_engine(url: URL) -> Engine:
+def _postgres_engine(url: URL, idle_seconds: float | None) -> Engine:
     # libpq by itself waits for minutes for a host that swallows packets.
     arguments = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_SECONDS}
     try:
         # pre_ping: a connection that a restarted server has dropped is replaced without anybody noticing.
-        return create_engine(url, pool_pre_ping=True, connect_args=arguments)
+        engine = create_engine(url, pool_pre_ping=True, connect_args=arguments)
     except (NoSuchModuleError, ImportError) as error:
         raise InvalidConfig(f"the driver of {url.drivername} is not here ({error}); write {_EXAMPLE}") from error
+    if idle_seconds is not None:
+
+        @event.listens_for(engine, "connect")
+        def limit(connection: Any, _: Any) -> None:
+            # Not among the options of the connection: poolers such as PgBouncer refuse those.
+            milliseconds = max(1, round(1000 * idle_seconds))  # 0 would be for ever
+            connection.cursor().execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+            connection.commit()  # the pool rolls back what is not
+
+    return engine
 
 
 def _sqlite_engine(url: URL) -> Engine:

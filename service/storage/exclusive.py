@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.config import Settings
 from service.errors import WorkerNameTaken
 from service.storage.database import Database
+from service.storage.standstill import Process
 
 __all__ = ["Held", "only_worker", "sign_of_life"]
 
@@ -64,7 +65,8 @@ class Held:
 
 
 def sign_of_life(settings: Settings) -> Path:
-    """A worker's lock, which it touches now and then: whoever looks after it sees that it has not stopped."""
+    """A worker's lock, which it touches now and then: whoever looks after it sees that it has not stopped. It says
+    which process that is."""
     return settings.home / f"worker-{_short(settings.worker_name)}.lock"
 
 
@@ -76,11 +78,14 @@ def only_worker(settings: Settings, database: Database) -> Iterator[Held]:
         f"another worker called {name!r} is running; end it first, or give this one a ZSTCI_WORKER_ID of its own"
     )
     with ExitStack() as stack:
-        file = stack.enter_context(sign_of_life(settings).open("w"))
+        file = stack.enter_context(sign_of_life(settings).open("a"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise taken from error
+        file.truncate(0)
+        file.write(str(Process.this(settings.lease_seconds) or ""))
+        file.flush()
         held = Held(name, database)
         if not held.take():
             raise taken

@@ -73,6 +73,7 @@ def configuration(settings: Settings) -> DBOSConfig:
         "application_version": _VERSION,
         "serializer": JsonSerializer(),
         "run_migrations": False,
+        "sys_db_idle_transaction_timeout_sec": settings.lease_seconds,
         "log_level": "WARNING",
     }
 
@@ -97,6 +98,7 @@ class Jobs:
             application_name=_APPLICATION,
             lazy=True,
             retry_connection_errors=False,
+            sys_db_idle_transaction_timeout_sec=settings.lease_seconds,
         )
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="enqueue")
 

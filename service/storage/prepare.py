@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.config import Settings
 from service.storage.database import Database, database_url
 from service.storage.jobs import migrate_jobs, require_current_jobs
-from service.storage.migrate import require_current, upgrade
+from service.storage.migrate import current, head, require_current, upgrade
 
 __all__ = ["migrate", "prepare_database"]
 
@@ -21,7 +21,12 @@ def prepare_database(settings: Settings) -> None:
     """SQLite belongs to this service alone, so it is brought up to date by itself; a Postgres is somebody's, who
     decides when its tables change."""
     if database_url(settings).startswith("sqlite"):
-        migrate(settings)
+        settings.home.mkdir(parents=True, exist_ok=True)
+        if current(database_url(settings)) == head():
+            # Without asking for a lock: it may be held by a worker that stands still, and only who runs can end that.
+            migrate_jobs(settings)
+        else:
+            migrate(settings)
         return
     database = Database(database_url(settings))
     try:

@@ -50,12 +50,15 @@ class Sweeper:
         self._looked: float | None = None  # at all files
         self._warned = False
         self._jobless: set[str] = set()  # updates that waited without a job at the last sweep
+        self._taken: dict[str, float] = {}  # updates that wait although their job has begun -> when it was first seen
         self._over: set[str] = set()  # ended updates whose job was still there at the last sweep
 
     def sweep(self) -> None:
         self._waiting()
         self._abandoned()
-        self._left_over()
+        running = self._jobs.running()
+        self._not_begun(running)
+        self._left_over(running)
         for update_id in self._updates.unpurged():
             self._purger.purge(update_id)
         self._files()
@@ -80,9 +83,21 @@ class Sweeper:
             self._jobs.begin_anew(update_id)
             logger.warning("Update begun anew", extra={"action": "update_begun_anew", "update": update_id})
 
-    def _left_over(self) -> None:
+    def _not_begun(self, running: set[str]) -> None:
+        """Their worker is gone, or stands still, between taking the job and beginning the update."""
+        now = time.monotonic()
+        waiting = running.intersection(self._updates.unfinished())
+        waiting = {update_id for update_id in waiting if self._updates.get(update_id).state == "queued"}
+        self._taken = {update_id: self._taken.get(update_id, now) for update_id in waiting}
+        for update_id, since in list(self._taken.items()):
+            if now - since > self._settings.lease_seconds:
+                del self._taken[update_id]
+                self._jobs.begin_anew(update_id)
+                logger.warning("Update begun anew", extra={"action": "update_begun_anew", "update": update_id})
+
+    def _left_over(self, running: set[str]) -> None:
         """A job that could not write down its end would keep its place in the queue for ever."""
-        over = {update_id for update_id in self._jobs.running() if self._has_ended(update_id)}
+        over = {update_id for update_id in running if self._has_ended(update_id)}
         for update_id in over & self._over:
             self._jobs.end(update_id)
         self._over = over

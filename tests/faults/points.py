@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _MEBIBYTE = 2**20
+_CLAIM = ("workflow_status", "executor_id", "RETURNING")  # a job of the queue, by this worker
 _attempt = 1  # of the update that this process works on
 _struck = False
 
@@ -30,7 +31,6 @@ def strike(action: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "stop":
-        let_go()
         os.kill(os.getpid(), signal.SIGSTOP)  # goes on from here after SIGCONT
     if action == "term":
         os.kill(os.getpid(), signal.SIGTERM)
@@ -39,17 +39,6 @@ def strike(action: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + 512 * _MEBIBYTE, resource.RLIM_INFINITY))
     while action == "hang":
         time.sleep(60)
-
-
-def let_go() -> None:
-    """Stopped within a transaction of another thread, a process would hold SQLite's lock for as long as it is: that is
-    another fault than the one that is meant, and no other worker could take over."""
-    url = os.environ["ZSTCI_DATABASE_URL"]
-    if url.startswith("sqlite:///"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60, isolation_level=None)
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-        connection.close()
 
 
 def before(owner: Any, name: str, act: Callable[[], None], when: Callable[..., bool] = lambda *_, **__: True) -> None:
@@ -77,10 +66,20 @@ def after(owner: Any, name: str, act: Callable[[], None], when: Callable[..., bo
     setattr(owner, name, struck)
 
 
+def within(act: Callable[[], None], when: Callable[[str], bool]) -> None:
+    """In a transaction that has changed something, anybody's: it holds a lock, and is not committed."""
+    from sqlalchemy import Engine, event
+
+    @event.listens_for(Engine, "after_cursor_execute")
+    def struck(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if statement.startswith("UPDATE") and when(statement):
+            act()
+
+
 def install(point: str, act: Callable[[], None]) -> None:
     from service.serving import bundle
     from service.serving.live import LiveModel
-    from service.storage import folders
+    from service.storage import folders, versions
     from service.storage.jobs import Jobs
     from service.storage.updates import UpdateStore
     from service.storage.versions import VersionStore
@@ -104,6 +103,10 @@ def install(point: str, act: Callable[[], None]) -> None:
         "validated": lambda: before(Maker, "_learn", act),
         "bundle_half_written": lambda: before(bundle, "_write_index", act),
         "before_publish": lambda: before(VersionStore, "publish", act),
+        "within_publish": lambda: after(versions, "_move", act),
+        "within_heartbeat": lambda: within(act, lambda _: threading.current_thread().name == "heartbeat"),
+        "within_job": lambda: within(act, lambda words: all(word in words for word in _CLAIM)),
+        "job_taken": lambda: before(UpdateStore, "begin", act),
         "after_publish": lambda: after(VersionStore, "publish", act),
         "purging": lambda: before(folders, "clear", act, delete_half),
         "copied": lambda: before(folders, "_rename_over", act, lambda folder, _: folder.name.startswith(".")),

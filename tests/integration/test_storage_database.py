@@ -12,6 +12,7 @@ from service.errors import DatabaseUnreachable, StorageFull
 from service.storage.database import Database, database_url
 from service.storage.migrate import upgrade
 from service.storage.versions import VersionStore
+from tests.databases import copy_tables
 from tests.unit.service.storage.samples import a_version
 from zstci.errors import InvalidConfig
 
@@ -100,6 +101,23 @@ def test_a_connection_that_is_cut_in_the_middle_is_unreachable(postgres_url):
             second.execute(text("SELECT pg_terminate_backend(:process, 5000)"), {"process": process})
         session.scalar(text("SELECT 1"))
     database.close()
+    other.close()
+
+
+def test_who_stands_still_within_a_transaction_loses_its_locks_on_postgres(migrated_postgres, postgres_url):
+    copy_tables(postgres_url, migrated_postgres)
+    stopped, other = Database(postgres_url, idle_seconds=0.5), Database(postgres_url)
+    change = text("UPDATE lines SET names_revision = names_revision + 1")
+    with pytest.raises(DatabaseUnreachable), stopped.write() as session:  # noqa: PT012
+        session.execute(change)
+        with other.write() as second:
+            second.execute(change)  # waits for the lock
+
+    assert VersionStore(other).active().names_revision == 1
+    with stopped.write() as session:  # on a new connection
+        session.execute(change)
+    assert VersionStore(other).active().names_revision == 2
+    stopped.close()
     other.close()
 
 

@@ -4,7 +4,9 @@ import os
 import time
 
 import pytest
+from sqlalchemy import create_engine, text
 
+from service.storage.jobs import jobs_url
 from service.usecases import sweep
 
 
@@ -35,6 +37,24 @@ def test_a_running_update_without_a_sign_of_life_begins_anew(bench, sweeper):
     sweeper.sweep()
     assert len(bench.parts.jobs._alive(update.id)) == 1
     assert bench.parts.jobs._alive(update.id) != before
+
+
+def test_an_update_whose_job_was_taken_but_never_begun_gets_another(bench, sweeper):
+    update = bench.submit([0, 1])
+    engine = create_engine(jobs_url(bench.settings))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE workflow_status SET status = 'PENDING', executor_id = 'gone'"))
+    engine.dispose()
+    before = bench.parts.jobs._alive(update.id)
+    for _ in range(2):
+        sweeper.sweep()
+        assert bench.parts.jobs._alive(update.id) == before, "its worker may be about to begin"
+
+    sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    sweeper.sweep()
+    assert len(bench.parts.jobs._alive(update.id)) == 1
+    assert bench.parts.jobs._alive(update.id) != before
+    assert bench.parts.jobs.running() == set(), "it waits for a worker"
 
 
 def test_an_ended_update_is_purged(bench, sweeper):
