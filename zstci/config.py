@@ -27,6 +27,7 @@ Trainable = Literal["head", "last", "all"]
 BatchNorm = Literal["train", "train_first", "eval"]
 Unify = Literal["paper", "unified", "off"]
 Precision = Literal["auto", "full", "mixed"]
+Epsilon = Literal["corrected", "plain"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class TrainConfig:
     epochs: int = 50
     lr: float = 1e-4
     weight_decay: float = 0.0
+    epsilon: Epsilon = "corrected"
     classes_per_batch: int = 8
     images_per_class: int = 8
     margin: float = 0.2
@@ -259,7 +261,14 @@ _CIFAR_INPUT = InputConfig(
     size=32, resize=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), augment="crop"
 )
 _PAPER_TRAIN = TrainConfig(
-    trainable="all", epochs=51, lr=1e-5, weight_decay=2e-4, classes_per_batch=4, images_per_class=8, margin=0.0
+    trainable="all",
+    epochs=51,
+    lr=1e-5,
+    weight_decay=2e-4,
+    epsilon="plain",
+    classes_per_batch=4,
+    images_per_class=8,
+    margin=0.0,
 )
 
 PRESETS: dict[str, Config] = {

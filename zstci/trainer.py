@@ -17,6 +17,7 @@ from zstci.errors import NotFinite
 from zstci.hearing import await_result
 from zstci.losses import TaskTriplet
 from zstci.nets import EmbeddingNet, choose_trainable
+from zstci.optimizers import adam
 from zstci.progress import Progress, Watch
 from zstci.regularizers import (
     IMPORTANCES,
@@ -63,12 +64,7 @@ def fine_tune(
     draw = _Batches(inputs, targets, config, task, device, watch, team)
     triplet = _triplet(config, negatives, query, device)
     regularizer = _regularizer(parent, importance, names, config, task, draw, triplet)
-    optimizer = torch.optim.Adam(
-        [p for p in net.parameters() if p.requires_grad],
-        lr=config.train.lr,
-        weight_decay=config.train.weight_decay,
-        fused=True,
-    )
+    optimizer = adam([p for p in net.parameters() if p.requires_grad], config.train)
     team.sum_gradients(optimizer)
 
     def losses(epoch: int) -> Iterator[Tensor]:

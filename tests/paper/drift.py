@@ -40,20 +40,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("runs/drift"), help="for a warm-up of our own")
-    parser.add_argument("--regularizer", choices=["ewc", "mas"], default="ewc")
+    parser.add_argument("--regularizer", choices=["finetune", "lwf", "ewc", "mas"], default="ewc")
     parser.add_argument("--variant", choices=["base", "eval", "bnmove"], default="base")
     parser.add_argument("--since", type=int, default=1, help="the first task whose importance is taken that way")
     parser.add_argument("--last", type=int, default=10)
     parser.add_argument("--weight", type=float, default=1.0, help="times the paper's lambda")
+    parser.add_argument("--weight-decay", type=float, default=2e-4, help="what Adam takes from every weight")
     parser.add_argument("--passes", type=int, default=1, help="epochs that importance is the mean of")
     parser.add_argument("--seed", type=int, default=1993, help="of what is drawn; the order of classes stays")
+    parser.add_argument(
+        "--epsilon", choices=["plain", "corrected"], default="plain", help="of Adam; today it is corrected"
+    )
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     plan = make_plan("cifar100", regularizers=[chosen.regularizer], rows=["none"], data=chosen.data, out=chosen.out)
     config = plan.regularizers[0].config
     weight = default_weight(chosen.regularizer, None) * chosen.weight
+    changes = {
+        "train.weight": weight,
+        "train.weight_decay": chosen.weight_decay,
+        "train.epsilon": chosen.epsilon,
+        "seed": chosen.seed,
+    }
     with deterministic():
-        measure(config.override(**{"train.weight": weight, "seed": chosen.seed}), plan.stream, chosen)
+        measure(config.override(**changes), plan.stream, chosen)
 
 
 def measure(config: Config, stream: Stream, chosen: argparse.Namespace) -> None:
