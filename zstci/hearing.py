@@ -6,19 +6,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["LOOK_SECONDS", "aside", "await_result", "look_within", "seldom"]
+__all__ = ["LOOK_SECONDS", "aside", "await_result", "look_within", "seldom", "waiting"]
 
 LOOK_SECONDS = 0.1
 
 Value = TypeVar("Value")
 Look = Callable[[], None]
+_here = threading.local()
 
 
 @contextmanager
@@ -63,18 +64,24 @@ def aside(work: Callable[[], Value], look: Look) -> Value:
         except BaseException as error:
             result.set_exception(error)
 
-    threading.Thread(target=compute, daemon=True, name="aside").start()
+    threading.Thread(target=compute, name="aside").start()
     return await_result(result, look)
 
 
 def await_result(result: Future[Value], look: Look) -> Value:
-    while True:
+    # Not `result(timeout)`: the work may be done between its TimeoutError and the question whose error that was.
+    while not wait([result], LOOK_SECONDS).done:
+        _here.waiting = True
         try:
-            return result.result(timeout=LOOK_SECONDS)
-        except TimeoutError:
-            if result.done():  # the work's own error
-                raise
             look()
+        finally:
+            _here.waiting = False
+    return result.result()
+
+
+def waiting() -> bool:
+    """Whether this look comes from a wait: then it says nothing about whether the work gets on."""
+    return getattr(_here, "waiting", False)
 
 
 def seldom(look: Look, seconds: float = LOOK_SECONDS) -> Look:

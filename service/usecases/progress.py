@@ -12,6 +12,7 @@ from service.errors import ServiceError
 from service.storage.updates import UpdateStore
 from zstci import Progress
 from zstci.errors import Stopped
+from zstci.hearing import waiting
 
 __all__ = ["Reporter"]
 
@@ -88,7 +89,8 @@ class Reporter:
 
     def should_stop(self) -> bool:
         """Asked after every layer, so the database is asked for it only now and then."""
-        self._on_sign()
+        if not waiting():  # work that hangs aside must end the signs of life
+            self._on_sign()
         if self._shutting_down():
             return True
         now = time.monotonic()

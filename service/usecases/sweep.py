@@ -126,7 +126,7 @@ class Sweeper:
 
     def _is_left_behind(self, folder: Path) -> bool:
         """Of a class that was being deleted, or of a worker that went on after another one had ended its update."""
-        if folder.name.startswith("delete-"):
+        if folder.name.lstrip(".").startswith("delete-"):
             return time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS
         return _UPDATE.fullmatch(folder.name) is not None and self._has_ended(folder.name)
 

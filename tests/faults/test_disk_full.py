@@ -51,7 +51,7 @@ def test_a_full_disk_refuses_uploads_and_fails_updates_until_there_is_room(small
         tell("disk full during upload (tmpfs)", "507 `storage_full`, nothing left of it, queries go on")
 
         few = noise(2)
-        # Room for what was learnt, but not for the engine too. Without training no checkpoint meets the end of it first.
+        # Room for what was learnt, but not for the engine too. No training: no checkpoint meets the end of it first.
         filler = fill(small_disk, leave=6656 * KIBIBYTE)
         failed = api.ended(api.add(packed("few", few), regularizer="frozen"))
         assert (failed["state"], failed["error"]["code"]) == ("failed", "storage_full"), failed

@@ -113,6 +113,15 @@ def test_one_that_holds_nothing_is_left_alone(settings, holder, sign, tmp_path):
         idle.kill()
 
 
+def test_one_that_stands_still_is_left_alone_while_another_process_holds_the_lock(settings, holder, sign):
+    """A backup, or somebody's shell: to kill the worker would free nothing."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as idle:
+        sign.write_text(str(replace(who(sign), pid=idle.pid, started=born(idle.pid))))
+        assert not is_killed(settings, idle)
+        assert holder.poll() is None
+        idle.kill()
+
+
 def test_a_worker_says_which_process_it_is_and_another_of_its_name_does_not_rub_that_out(settings):
     database = Database(database_url(settings))
     with only_worker(settings, database):

@@ -1,3 +1,4 @@
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ from service.errors import DatabaseUnreachable
 from service.usecases.progress import Reporter
 from zstci import Progress
 from zstci.errors import Stopped
+from zstci.hearing import await_result, waiting
 
 
 class Told:
@@ -107,3 +109,23 @@ def test_the_last_chance_to_stop_is_asked_for_at_once(reporter, told):
 
     with pytest.raises(Stopped):
         reporter.stop_if_asked()
+
+
+def test_work_that_hangs_aside_gives_no_sign_of_life(told):
+    signs = []
+    reporter = Reporter(told, "an-update", 1, lambda: False, on_sign=lambda: signs.append("alive"))
+    hanging: Future[None] = Future()
+    looks = []
+
+    def look():
+        looks.append(waiting())
+        reporter.look()
+        if len(looks) == 3:
+            hanging.set_result(None)
+
+    await_result(hanging, look)
+
+    assert looks == [True] * 3
+    assert signs == []
+    reporter.look()
+    assert signs == ["alive"]

@@ -76,9 +76,10 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     for name in ("delete-nobody", f"{update.id}-1"):
         (version.parent / name).mkdir()
         (version.parent / name / "version.json").write_text("{}")
-    work = bench.settings.home / "work" / "delete-nobody"
-    work.mkdir(parents=True)
-    os.utime(work, (time.time() - 9999,) * 2)
+    works = [bench.settings.home / "work" / name for name in ("delete-nobody", ".delete-nobody.half-made")]
+    for work in works:
+        work.mkdir(parents=True)
+        os.utime(work, (time.time() - 9999,) * 2)
 
     sweeper.sweep()
     assert orphan.is_dir(), "it may be on its way to a row"
@@ -88,7 +89,7 @@ def test_files_without_a_row_go_after_a_while(bench, sweeper, monkeypatch):
     sweeper.sweep()
 
     assert not orphan.exists()
-    assert not work.exists()
+    assert not any(work.exists() for work in works)
     kept = sorted(path.name for path in version.parent.iterdir() if not path.name.startswith("."))
     assert kept == sorted([version.name, f"{update.id}-1"]), "what belongs to a version or to an update at work stays"
 
