@@ -20,6 +20,7 @@ LOOK_SECONDS = 0.1
 Value = TypeVar("Value")
 Look = Callable[[], None]
 _here = threading.local()
+_one_aside = threading.Lock()  # what was stopped goes on to its end: the next waits, or memory would be needed twice
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def aside(work: Callable[[], Value], look: Look) -> Value:
     def compute() -> None:
         torch.set_num_threads(threads)  # each thread has its own number, and rounding depends on it
         try:
-            with torch.set_grad_enabled(gradients):
+            with _one_aside, torch.set_grad_enabled(gradients):
                 result.set_result(work())
         except BaseException as error:
             result.set_exception(error)

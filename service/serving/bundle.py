@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,15 +164,17 @@ def _write_engine(
 ) -> EngineName:
     if engine_of is not None:
         engine = verify(engine_of).engine
-    elif parent is not None and parent.engine == "onnx" and parent.has_net_of(snapshot):
-        engine, engine_of = parent.engine, parent.folder  # checked by who made the parent
-    else:
-        from service.serving.export import export  # torch, which only who writes needs
+        if engine != "torch":
+            shutil.copyfile(engine_of / ENGINE, path)
+        return engine
+    from service.serving.export import export, still_right  # torch, which only who writes needs
 
-        return export(snapshot, path, between)
-    if engine != "torch":
-        shutil.copyfile(engine_of / ENGINE, path)
-    return engine
+    if parent is not None and parent.engine == "onnx" and parent.has_net_of(snapshot):
+        with suppress(FileNotFoundError):  # a copy of a bucket's, which may be cleared away at any time
+            shutil.copyfile(parent.folder / ENGINE, path)
+            if _facts(path)["sha256"] == parent.engine_sha256 and still_right(snapshot, path, between):
+                return parent.engine
+    return export(snapshot, path, between)
 
 
 def _in_eight_bits(

@@ -54,7 +54,7 @@ def build(vectors: Vectors) -> Any:
     matrix = _directions(sample)
     turn: Any = faiss.LinearTransform(vectors.shape[1], len(matrix), False)
     _set(turn, matrix)
-    lists: Any = faiss.index_factory(len(matrix), f"IVF{_lists(len(vectors))},PQ{-(-len(matrix) // 2)}x4fs")
+    lists: Any = faiss.index_factory(len(matrix), f"IVF{_lists(len(vectors))},PQ{max(1, len(matrix) // 2)}x4fs")
     lists.cp.seed, lists.cp.niter = SEED, _ROUNDS
     lists.cp.min_points_per_centroid, lists.cp.max_points_per_centroid = 1, _VECTORS_OF_A_LIST
     turned: Any = faiss.IndexPreTransform(turn, lists)
@@ -114,6 +114,7 @@ def _directions(sample: Vectors) -> Vectors:
     held = np.cumsum(spread[::-1]) / max(spread.sum(), 1e-30)
     count = max(_LEAST_KEPT, 1 + int(np.searchsorted(held, _KEPT)))
     count = min(-(-count // 8) * 8, sample.shape[1])
+    count -= count % 2 if count > 1 else 0  # a code holds two of them
     return np.ascontiguousarray(directions[:, ::-1][:, :count].T, dtype=np.float32)
 
 

@@ -27,6 +27,9 @@ class Engine(Protocol):
     def embed(self, pixels: Pixels) -> Vectors:
         """Vectors in the common space. From any thread."""
 
+    def embed_alone(self, pixels: Pixels) -> Vectors:
+        """The same on the thread that asks, without waiting for company."""
+
 
 class OnnxEngine:
     """One session for all threads. Each call computes on the thread that makes it, and no thread spins for work."""
@@ -52,3 +55,5 @@ class OnnxEngine:
             for begin in range(0, len(pixels), AT_ONCE)
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    embed_alone = embed

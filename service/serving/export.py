@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from service.errors import CorruptBundle
 from service.serving.engine import AT_ONCE, INPUT, OUTPUT, EngineName, OnnxEngine
 from service.serving.torch_engine import TorchEngine
 from zstci import Snapshot
@@ -19,7 +20,7 @@ from zstci.devices import resolve
 from zstci.errors import Stopped
 from zstci.hearing import aside, look_within, seldom
 
-__all__ = ["export"]
+__all__ = ["export", "still_right"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,19 @@ def export(snapshot: Snapshot, path: Path, between: Callable[[], None] = lambda:
             reasons.append(f"{name}: {(str(error).strip() or type(error).__name__).splitlines()[0]}")
     _stay_with_torch("; ".join(reasons))
     return "torch"
+
+
+def still_right(snapshot: Snapshot, path: Path, between: Callable[[], None] = lambda: None) -> bool:
+    """Whether an engine of the same net may serve this snapshot as well: another metric stretches other errors, and
+    where a GPU has come torch is faster."""
+    if resolve(snapshot.config.device).type != "cpu":
+        return False
+    try:
+        aside(lambda: _check(snapshot, path), between)
+    except (ValueError, CorruptBundle) as error:
+        logger.warning("Engine exported anew", extra={"action": "engine_not_taken_over", "reason": str(error)})
+        return False
+    return True
 
 
 def _by_tracing(model: nn.Module, example: Tensor, path: Path, between: Callable[[], None]) -> None:

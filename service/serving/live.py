@@ -61,7 +61,7 @@ class LiveModel:
     def warm_up(self) -> None:
         """The first pass through a net costs several times the later ones; no query should pay for it."""
         channels, size = len(self.input.mean), self.input.size
-        self.index.search(self.embed(np.zeros((1, channels, size, size), dtype=np.uint8)), 1)
+        self.index.search(self.engine.embed_alone(np.zeros((1, channels, size, size), dtype=np.uint8)), 1)
 
 
 def _engine(folder: Path, manifest: Manifest) -> Engine:

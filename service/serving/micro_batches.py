@@ -36,10 +36,16 @@ class MicroBatches:
         self._waiting = waiting
         # The thread knows the queue alone, so that it ends, and lets go of its net, when its version is dropped.
         weakref.finalize(self, waiting.put, None)
-        threading.Thread(target=_run, args=(waiting, images, seconds), daemon=True, name="micro-batches").start()
+        # Started by the first query: on Linux it takes its priority from who starts it, and who loads a version has a
+        # low one.
+        self._thread = threading.Thread(target=_run, args=(waiting, images, seconds), daemon=True, name="micro-batches")
+        self._starting = threading.Lock()
 
     def embed(self, pixels: Pixels, together: Callable[[Pixels], Vectors]) -> Vectors:
         """`together` is what embeds a whole batch, the same for every caller."""
+        with self._starting:
+            if self._thread.ident is None:
+                self._thread.start()
         query = _Query(pixels, together, time.monotonic(), Future())
         self._waiting.put(query)
         return query.answer.result()

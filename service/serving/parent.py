@@ -33,10 +33,11 @@ class Parent:
     snapshot: Snapshot
     index: IndexFacts | None
     engine: EngineName
+    engine_sha256: str | None
 
     @classmethod
     def of(cls, folder: Path, snapshot: Snapshot, manifest: Manifest) -> Parent:
-        return cls(folder, snapshot, manifest.index, manifest.engine)
+        return cls(folder, snapshot, manifest.index, manifest.engine, manifest.engine_sha256)
 
     def has_net_of(self, snapshot: Snapshot) -> bool:
         """And its way to the common space: then the exported engine is the same, too."""
@@ -52,8 +53,11 @@ def index_of(snapshot: Snapshot, parent: Parent | None) -> PrototypeIndex:
     if parent is None or parent.index is None or parent.index.kind != "candidates":
         return PrototypeIndex.over(projected, metric)
     path = parent.folder / "index.faiss"
-    # Mapped, because most of it are vectors that nobody looks at here.
-    content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    try:
+        # Mapped, because most of it are vectors that nobody looks at here.
+        content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    except FileNotFoundError:  # a copy of a bucket's, which may be cleared away at any time
+        return PrototypeIndex.over(projected, metric)
     before = PrototypeIndex.read(path, _numpy(parent.snapshot.memory.metric), parent.index, content)
     rows = came_from(parent.snapshot.prototypes, snapshot.prototypes)
     return PrototypeIndex.over(projected, metric, parent=before, came_from=rows)

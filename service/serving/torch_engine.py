@@ -28,10 +28,10 @@ class TorchEngine:
         self.together = IMAGES if in_batches else 1
 
     def embed(self, pixels: Pixels) -> Vectors:
-        return self._together(pixels) if self._batches is None else self._batches.embed(pixels, self._together)
+        return self.embed_alone(pixels) if self._batches is None else self._batches.embed(pixels, self.embed_alone)
 
     @torch.inference_mode()
-    def _together(self, pixels: Pixels) -> Vectors:
+    def embed_alone(self, pixels: Pixels) -> Vectors:
         images = torch.from_numpy(pixels).split(_AT_ONCE[self._device.type])
         # Channels last is how the units of a GPU read.
         placed = (part.to(self._device, memory_format=torch.channels_last) for part in images)

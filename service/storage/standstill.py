@@ -157,7 +157,8 @@ def _may_hold(pid: int, file: Path) -> bool:
     holders = {
         int(lock[4]) for lock in locks if lock[1] != "->" and lock[3] == "WRITE" and lock[5].rpartition(":")[2] in ours
     }
-    return not holders or pid in holders
+    # Nobody: it was let go of just now, or is held from another container; unless the system shows no lock at all.
+    return not locks or pid in holders
 
 
 def _touched(file: Path) -> int:

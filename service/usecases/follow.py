@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from threading import Event, Lock, Thread
 
 from service.domain import Version
@@ -55,7 +56,8 @@ class Follower:
         """Answering from the version at hand beats not answering, so an error is only noted, once for as long as it
         stays the same."""
         noted = ""
-        _step_back()
+        with suppress(OSError):  # a system that refuses it
+            _step_back()
         while not self._stop.is_set():
             reason = ""
             try:

@@ -80,28 +80,33 @@ class UpdateRunner:
 
     def run(self, update_id: str) -> None:
         """Until it has ended, however often work on it has to begin anew."""
-        while True:
-            try:
-                update = self._surely(lambda: self._updates.begin(update_id))
-            except UnknownUpdate:  # rows come before jobs, so this one is of a database that was restored since
-                logger.warning("Job without an update", extra={"action": "job_without_update", "update": update_id})
-                return
-            if update is None:  # cancelled while it waited, or finished just before a crash
-                self._surely(lambda: self._purger.purge(update_id))
-                return
-            logger.info("Update begun", extra=_about(update, "update_begun"))
-            self.at_work = update_id
-            try:
-                with self._pulse.beating(update):
-                    self._finish(update, self._work(update))
-            except AttemptOver:
-                logger.warning("Update taken over by another worker", extra=_about(update, "update_taken_over"))
-            except _BrokeDown:
-                self._pause(min(2.0**update.attempt, 30.0))
-                continue
-            finally:
-                self.at_work = None
-            return
+        self.at_work = update_id  # from here on: it may take long to begin where the database cannot be written
+        try:
+            while self._breaks_down(update_id):
+                pass
+        finally:
+            self.at_work = None
+
+    def _breaks_down(self, update_id: str) -> bool:
+        """One attempt. False when there is nothing more to do here."""
+        try:
+            update = self._surely(lambda: self._updates.begin(update_id))
+        except UnknownUpdate:  # rows come before jobs, so this one is of a database that was restored since
+            logger.warning("Job without an update", extra={"action": "job_without_update", "update": update_id})
+            return False
+        if update is None:  # cancelled while it waited, or finished just before a crash
+            self._surely(lambda: self._purger.purge(update_id))
+            return False
+        logger.info("Update begun", extra=_about(update, "update_begun"))
+        try:
+            with self._pulse.beating(update):
+                self._finish(update, self._work(update))
+        except AttemptOver:
+            logger.warning("Update taken over by another worker", extra=_about(update, "update_taken_over"))
+        except _BrokeDown:
+            self._pause(min(2.0**update.attempt, 30.0))
+            return True
+        return False
 
     def _work(self, update: Update) -> End:
         published = self._surely(lambda: self._versions.of_update(update.id))

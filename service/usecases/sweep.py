@@ -86,11 +86,12 @@ class Sweeper:
     def _not_begun(self, running: set[str]) -> None:
         """Their worker is gone, or stands still, between taking the job and beginning the update."""
         now = time.monotonic()
-        waiting = running.intersection(self._updates.unfinished())
+        waiting = running.intersection(self._updates.unfinished()) - {self._at_work()}
         waiting = {update_id for update_id in waiting if self._updates.get(update_id).state == "queued"}
         self._taken = {update_id: self._taken.get(update_id, now) for update_id in waiting}
         for update_id, since in list(self._taken.items()):
             if now - since > self._settings.lease_seconds:
+                self._updates.heartbeat(update_id)  # raises while nobody can write: then it can begin nowhere
                 del self._taken[update_id]
                 self._jobs.begin_anew(update_id)
                 logger.warning("Update begun anew", extra={"action": "update_begun_anew", "update": update_id})

@@ -1,10 +1,13 @@
 """What a new user does, in a fresh clone and without a setting: make serve, add a folder of photos, ask with curl.
 
 ZSTCI_DATA=/where/cub-mini/is python -m tests.acceptance.new_user
+
+The photo that is asked about is one of the test folder, so it was never sent to learn from.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,8 +24,9 @@ _HERE = Path(__file__).parents[2]
 
 def main() -> None:
     if "ZSTCI_DATA" not in os.environ:
-        sys.exit("set ZSTCI_DATA to the folder that holds cub-mini/train/SPECIES/photo.jpg")
-    species = sorted((Path(os.environ["ZSTCI_DATA"]) / "cub-mini" / "train").iterdir())[:_SPECIES]
+        sys.exit("set ZSTCI_DATA to the folder that holds cub-mini/train/SPECIES/photo.jpg and cub-mini/test")
+    photos = Path(os.environ["ZSTCI_DATA"]) / "cub-mini"
+    species = sorted((photos / "train").iterdir())[:_SPECIES]
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("ZSTCI_", "PYTHONPATH"))}
     with tempfile.TemporaryDirectory() as folder:
         clone, birds = Path(folder) / "clone", Path(folder) / "birds"
@@ -38,9 +42,11 @@ def main() -> None:
             begun = time.monotonic()
             subprocess.run([clone / ".venv/bin/zstci", "add", birds], check=True, cwd=clone, env=plain)
             print(f"{_SPECIES} species added after {time.monotonic() - begun:.1f} s")
-            photo = next(species[0].glob("*.jpg"))
-            print(_curl("--data-binary", f"@{photo}", "http://localhost:8000/v1/classify?top_k=2"))
-            print(f"it was {species[0].name}")
+            photo = min((photos / "test" / species[0].name).glob("*.jpg"))
+            answer = _curl("--data-binary", f"@{photo}", "http://localhost:8000/v1/classify?top_k=2")
+            print(answer)
+            best = json.loads(answer)["data"][0]["predictions"][0]["name"]
+            print(f"{photo.name} is {best}, " + ("which is right" if best == species[0].name else "which is wrong"))
         finally:
             os.killpg(serving.pid, signal.SIGTERM)
             serving.wait(60)

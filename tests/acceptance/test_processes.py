@@ -32,6 +32,14 @@ def test_a_worker_that_is_killed_at_work_is_started_again_and_ends_the_update(se
     assert len(api.get("/v1/versions")["data"]) == 2
 
 
+def test_a_worker_steps_back_behind_queries(sqlite_service: Service) -> None:
+    api = sqlite_service.serve()
+    below = children(api.process.pid)
+
+    wait_until(lambda: os.getpriority(os.PRIO_PROCESS, below["worker"]) == os.getpriority(os.PRIO_PROCESS, 0) + 10)
+    assert os.getpriority(os.PRIO_PROCESS, below["api"]) == os.getpriority(os.PRIO_PROCESS, 0)
+
+
 def test_updates_wait_for_a_worker_and_survive_the_api(service: Service) -> None:
     api = service.serve("api")
     first, second = (

@@ -38,6 +38,7 @@ REST = [
         "snapshot.json",
         "training.safetensors",
         "classes.jsonl",
+        "names.json",
         "version.json",
     )
     for damage in (altered, truncated, missing)

@@ -89,7 +89,11 @@ def _check(service: Service, api: Api, reference: Snapshot, update: str, fault: 
 
     wait_until(lambda: api.version() == entry["version"])
     assert_same_snapshot(_snapshot(service, api, entry), reference)
-    assert_unconfused(api.events(update), attempts=2)
+    events = api.events(update)
+    assert_unconfused(events, attempts=2)
+    if fault.startswith("fine_tuning"):
+        assert 1 in _epochs(events, attempt=1)
+        assert 1 not in _epochs(events, attempt=2), "it began anew, not from its last checkpoint"
     assert entry["receipt"]["sha256"] == _digests(NEW)
     assert service.images_left() == []
     assert traces(service, _images(NEW)) == []
@@ -99,6 +103,12 @@ def _check(service: Service, api: Api, reference: Snapshot, update: str, fault: 
         f"worker: {words} at `{point}`",
         "attempt 2 ends it: one version, equal bit for bit to an undisturbed run; images gone, receipt whole",
     )
+
+
+def _epochs(events: list[tuple[int, str, Any]], attempt: int) -> set[int]:
+    """That an attempt told of its training: the first at once, of the others now and then one."""
+    told = [data for _, kind, data in events if kind == "progress" and data["attempt"] == attempt]
+    return {data["epoch"] for data in told if data["stage"] == "fine_tuning"}
 
 
 def _snapshot(service: Service, api: Api, entry: Any) -> Snapshot:

@@ -28,12 +28,13 @@ def test_what_was_not_measured_is_no_target():
     assert targets({"serving": {}, "growth": {}, "learning": {"results": []}}) == []
 
 
-def test_a_slow_start_with_many_classes_is_missed():
-    phase = {"before": {"p99_ms": 10.0}, "swapping": {"p99_ms": 30.0}}
+def test_a_slow_start_with_many_classes_is_missed_and_so_is_a_third_version_in_memory():
+    phase = {"before": {"p99_ms": 10.0, "rss_mib": 200}, "swapping": {"p99_ms": 30.0, "rss_peak_mib": 300}}
     run = {"swaps": [phase], "failed": 0, "start": 7.0}
     missed = [str(one) for one in targets({"growth": {"swap": {"found": {"100000": run}}}}) if not one.met]
 
     assert missed == [
         "p99 across a swap over steady, 100,000 classes: 3 (at most 2)",
+        "memory at the peak of a swap over that of two versions, 100,000 classes: 1.5 (at most 1.25)",
         "seconds until ready, 100,000 classes: 7 (at most 5)",
     ]

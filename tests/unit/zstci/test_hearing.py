@@ -157,6 +157,19 @@ def test_who_stops_does_not_wait_for_what_is_computed_aside():
         released.set()
 
 
+def test_what_was_stopped_ends_before_the_next_is_computed_aside():
+    """Or two of them would need memory at once."""
+    released, begun = threading.Event(), threading.Event()
+    with pytest.raises(Stopped):
+        aside(released.wait, Asked(stop_at=2))
+
+    with pytest.raises(Stopped):
+        aside(begun.set, Asked(stop_at=3))
+    assert not begun.is_set()
+    released.set()
+    assert begun.wait(60)
+
+
 def test_an_error_of_what_is_computed_aside_is_raised_here():
     def fail():
         raise TimeoutError("the work's own")

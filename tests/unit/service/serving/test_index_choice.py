@@ -154,3 +154,14 @@ def test_lists_of_whole_vectors_as_earlier_versions_wrote_them_still_answer(tmp_
     assert all(sorted(row) == list(range(2000)) for row in positions.tolist())
     expected, _ = brute_force(means[:40], means, metric, 2000)
     assert np.allclose(distances, expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5, 31, 33])
+def test_vectors_of_any_width_can_be_found_by_candidates(dim):
+    means = families(1001, dim)
+    index = PrototypeIndex.of(means, None, SHORT)
+
+    assert index.facts.kind == "candidates"
+    distances, rows = index.search(means[:50], 1)
+    assert rows[:, 0].tolist() == list(range(50))
+    assert np.allclose(distances, 0, atol=1e-3)

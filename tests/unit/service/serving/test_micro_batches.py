@@ -77,6 +77,7 @@ def test_the_thread_ends_when_its_version_is_dropped():
         return sum(thread.name == "micro-batches" for thread in threading.enumerate())
 
     before, batches = alive(), MicroBatches()
+    assert alive() == before, "who loads a version has a low priority, and would hand it on"
     batches.embed(images(1), Recorder())
     assert alive() == before + 1
     del batches

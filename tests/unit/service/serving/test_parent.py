@@ -1,20 +1,25 @@
 import copy
+import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import onnx  # type: ignore[import-untyped]
 import pytest
 import torch
 from numpy.typing import NDArray
 
 from service.serving import bundle, candidates
-from service.serving.engine import Vectors
+from service.serving.engine import OnnxEngine, Vectors
 from service.serving.index import PrototypeIndex
-from service.serving.index_choice import Choice
-from service.serving.parent import Parent, came_from
+from service.serving.index_choice import Choice, IndexFacts
+from service.serving.parent import Parent, came_from, index_of
+from service.serving.torch_engine import TorchEngine
 from tests.unit.service.serving.learnt import NAMES, learnt
 from zstci.prototypes import Prototypes
 
 SHORT = Choice(exact_up_to=1000)
+MARK = "this one"
 
 
 def normal(seed: int, *shape: int) -> Vectors:
@@ -143,18 +148,67 @@ def test_a_small_version_is_made_from_its_parent_as_without_one(tmp_path):
     assert (tmp_path / "v2" / "index.faiss").read_bytes() == (tmp_path / "v3" / "index.faiss").read_bytes()
 
 
-def test_the_engine_of_a_parent_with_the_same_net_is_taken_over_and_no_other(tmp_path):
+@pytest.fixture
+def marked(tmp_path):
+    """A version whose engine answers as it did, and is known again."""
     snapshot = learnt("whitened")
     bundle.write(snapshot, tmp_path / "v1", NAMES)
-    (tmp_path / "v1" / "engine.onnx").write_bytes(b"this one")  # so that it is known again
-    parent = Parent(tmp_path / "v1", snapshot, None, "onnx")
+    path = tmp_path / "v1" / "engine.onnx"
+    model = onnx.load(path)
+    model.doc_string = MARK
+    onnx.save(model, path)
+    return Parent(tmp_path / "v1", snapshot, None, "onnx", hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def is_marked(folder: Path) -> bool:
+    return bool(onnx.load(folder / "engine.onnx").doc_string == MARK)
+
+
+def test_the_engine_of_a_parent_with_the_same_net_is_taken_over_and_no_other(tmp_path, marked):
+    snapshot = marked.snapshot
     net = copy.deepcopy(snapshot.net)
     with torch.no_grad():
         net.head.weight += 0.01
 
-    bundle.write(replace(snapshot, task=9), tmp_path / "v2", NAMES, parent=parent)
-    bundle.write(replace(snapshot, net=net), tmp_path / "v3", NAMES, parent=parent)
+    bundle.write(replace(snapshot, task=9), tmp_path / "v2", NAMES, parent=marked)
+    bundle.write(replace(snapshot, net=net), tmp_path / "v3", NAMES, parent=marked)
 
-    assert (tmp_path / "v2" / "engine.onnx").read_bytes() == b"this one"
-    assert (tmp_path / "v3" / "engine.onnx").read_bytes() != b"this one"
-    assert not parent.has_net_of(learnt("zstci")), "another way to the common space"
+    assert is_marked(tmp_path / "v2")
+    assert not is_marked(tmp_path / "v3")
+    assert not marked.has_net_of(learnt("zstci")), "another way to the common space"
+
+
+@pytest.mark.parametrize("damage", ["altered", "gone", "another net's"])
+def test_an_engine_that_is_not_what_it_was_is_exported_anew(tmp_path, marked, damage):
+    path = marked.folder / "engine.onnx"
+    if damage == "altered":  # since the parent was checked, at the begin of a long update
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    elif damage == "gone":  # a copy of a bucket's
+        path.unlink()
+    else:  # whole, but it answers otherwise
+        other = copy.deepcopy(marked.snapshot.net)
+        with torch.no_grad():
+            other.head.weight += 0.01
+        bundle.write(replace(marked.snapshot, net=other), tmp_path / "other", NAMES)
+        path.write_bytes((tmp_path / "other" / "engine.onnx").read_bytes())
+        marked = replace(marked, engine_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+    written = bundle.write(marked.snapshot, tmp_path / "v2", NAMES, parent=marked)
+
+    assert written.engine == "onnx"
+    assert not is_marked(tmp_path / "v2")
+    side = marked.snapshot.config.net.input.size
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, side, side), dtype=np.uint8)
+    answers = OnnxEngine(tmp_path / "v2" / "engine.onnx").embed(pixels)
+    assert np.allclose(answers, TorchEngine(marked.snapshot).embed(pixels), atol=1e-4)
+
+
+def test_an_index_whose_parent_is_gone_is_built_anew(tmp_path, marked):
+    before = replace(marked, index=IndexFacts("candidates", 1.0, lists=10, probes=1, candidates=40))
+    (marked.folder / "index.faiss").unlink()
+
+    built = index_of(marked.snapshot, before)
+
+    assert (built.facts.kind, len(built)) == ("flat", 3)

@@ -1,6 +1,8 @@
 """An update from its submission to its end, whatever happens in between."""
 
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from service.errors import ClassExists, StorageFull, StorageUnreachable
 from service.usecases.change_classes import ClassChanger
 from service.usecases.make_version import class_id
 from tests.local import local_client
+from tests.processes import wait_until
 from tests.unit.service.usecases.conftest import Bench
 from tests.unit.zstci.tiny import assert_same_snapshot
 from zstci import Snapshot
@@ -43,6 +46,22 @@ def test_two_updates_make_two_versions_and_leave_no_image(bench):
     assert bench.files("files/uploads") == bench.files("work") == []
     assert first.receipt["images"] == len(first.receipt["sha256"]) == 20
     assert bench.parts.versions.get(2).facts.added == ("digit-2",)
+
+
+def test_an_update_is_at_work_from_the_moment_it_is_about_to_begin(bench):
+    """Whoever sweeps here must not begin it anew meanwhile."""
+    update, runner = bench.submit([0, 1]), bench.parts.runner
+    with closing(sqlite3.connect(bench.settings.home / "zstci.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        thread = threading.Thread(target=runner.run, args=[update.id])
+        thread.start()
+        wait_until(lambda: runner.at_work == update.id)
+        assert bench.parts.updates.get(update.id).state == "queued"
+        other.execute("ROLLBACK")
+    thread.join(60)
+
+    entry = bench.parts.updates.get(update.id)
+    assert (entry.state, entry.attempt, runner.at_work) == ("succeeded", 1, None)
 
 
 def test_more_images_of_a_known_class_are_merged_if_the_caller_says_so(bench):

@@ -1,11 +1,14 @@
 """What a crash leaves behind is found again."""
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from sqlalchemy import create_engine, text
 
+from service.errors import DatabaseUnreachable
 from service.storage.jobs import jobs_url
 from service.usecases import sweep
 
@@ -39,22 +42,55 @@ def test_a_running_update_without_a_sign_of_life_begins_anew(bench, sweeper):
     assert bench.parts.jobs._alive(update.id) != before
 
 
-def test_an_update_whose_job_was_taken_but_never_begun_gets_another(bench, sweeper):
+@pytest.fixture
+def taken(bench):
+    """An update whose job was taken and that has not begun."""
     update = bench.submit([0, 1])
     engine = create_engine(jobs_url(bench.settings))
     with engine.begin() as connection:
         connection.execute(text("UPDATE workflow_status SET status = 'PENDING', executor_id = 'gone'"))
     engine.dispose()
-    before = bench.parts.jobs._alive(update.id)
+    return update
+
+
+def test_an_update_whose_job_was_taken_but_never_begun_gets_another(bench, sweeper, taken):
+    before = bench.parts.jobs._alive(taken.id)
     for _ in range(2):
         sweeper.sweep()
-        assert bench.parts.jobs._alive(update.id) == before, "its worker may be about to begin"
+        assert bench.parts.jobs._alive(taken.id) == before, "its worker may be about to begin"
 
     sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
     sweeper.sweep()
-    assert len(bench.parts.jobs._alive(update.id)) == 1
-    assert bench.parts.jobs._alive(update.id) != before
+    assert len(bench.parts.jobs._alive(taken.id)) == 1
+    assert bench.parts.jobs._alive(taken.id) != before
     assert bench.parts.jobs.running() == set(), "it waits for a worker"
+
+
+def test_an_update_that_this_very_process_is_about_to_begin_is_left_alone(bench, sweeper, taken):
+    before = bench.parts.jobs._alive(taken.id)
+    bench.parts.runner.at_work = taken.id
+    sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    for _ in range(3):
+        sweeper.sweep()
+
+    assert bench.parts.jobs._alive(taken.id) == before
+
+
+def test_an_update_begins_nowhere_else_while_nobody_can_write(bench, sweeper, taken):
+    """A lock that somebody else holds, a backup's, keeps its worker from beginning: no other one could begin either,
+    and each that tried would cost an attempt."""
+    before = bench.parts.jobs._alive(taken.id)
+    sweeper.sweep()
+    sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    with closing(sqlite3.connect(bench.settings.home / "zstci.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnreachable):
+            sweeper._not_begun(bench.parts.jobs.running())
+        other.execute("ROLLBACK")
+    assert bench.parts.jobs._alive(taken.id) == before
+
+    sweeper._not_begun(bench.parts.jobs.running())
+    assert bench.parts.jobs._alive(taken.id) != before
 
 
 def test_an_ended_update_is_purged(bench, sweeper):
