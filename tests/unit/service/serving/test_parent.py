@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx  # type: ignore[import-untyped]
+import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
