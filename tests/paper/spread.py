@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--translator", default="none,sdc,zstci,linear")
     parser.add_argument("--classifier", default="ncm")
     parser.add_argument("--seeds", default="1993,1,2")
+    parser.add_argument("--epsilon", choices=["plain", "corrected"], default="plain", help="of Adam, on CIFAR-100")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=1)
@@ -35,7 +36,7 @@ def main() -> None:
     for seed in seeds:
         for result in measure(chosen, seed):
             row = f"{result.regularizer:<8} {result.translator:<8} {result.classifier:<14} seed {seed:>5}"
-            print(row, *(f"{value:5.1f}" for value in average_accuracy(result.matrix)), flush=True)
+            print(f"{chosen.epsilon:<10} {row}", *(f"{value:5.1f}" for value in average_accuracy(result.matrix)), flush=True)
 
 
 def measure(chosen: argparse.Namespace, seed: int) -> list[Result]:
@@ -45,11 +46,12 @@ def measure(chosen: argparse.Namespace, seed: int) -> list[Result]:
         rows=chosen.translator.split(","),
         classifiers=chosen.classifier.split(","),
         data=chosen.data,
-        out=chosen.out / f"seed-{seed}",
+        out=chosen.out / f"{chosen.epsilon}-seed-{seed}",
         resume=True,
         oracle_images=20,  # the true means are not shown here
     )
-    columns = tuple(replace(column, config=column.config.override(seed=seed)) for column in plan.regularizers)
+    changes = {"seed": seed, "train.epsilon": chosen.epsilon}
+    columns = tuple(replace(column, config=column.config.override(**changes)) for column in plan.regularizers)
     return run(replace(plan, regularizers=columns))
 
 
