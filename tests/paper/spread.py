@@ -36,7 +36,8 @@ def main() -> None:
     for seed in seeds:
         for result in measure(chosen, seed):
             row = f"{result.regularizer:<8} {result.translator:<8} {result.classifier:<14} seed {seed:>5}"
-            print(f"{chosen.epsilon:<10} {row}", *(f"{value:5.1f}" for value in average_accuracy(result.matrix)), flush=True)
+            values = " ".join(f"{value:5.1f}" for value in average_accuracy(result.matrix))
+            print(f"{chosen.epsilon:<10} {row} {values}", flush=True)
 
 
 def measure(chosen: argparse.Namespace, seed: int) -> list[Result]:
