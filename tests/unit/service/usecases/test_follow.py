@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from service.errors import CorruptBundle, DatabaseUnreachable, StorageUnreachable, UnknownVersion, VersionChanged
-from service.serving.bundle import ENGINE, INDEX, VERSION, _digest, _facts
+from service.serving.bundle import ENGINE, INDEX, VERSION, _digest, _facts, verify
 from service.serving.live import ModelSlot
 from service.storage.tables import VersionRow
 from service.usecases import follow
@@ -123,6 +123,21 @@ def test_the_thread_that_loads_versions_steps_back_and_the_others_do_not(followe
         follower.close()
 
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+def test_who_loads_a_version_lets_queries_in_more_often_and_only_meanwhile(follower, monkeypatch):
+    intervals = []
+
+    def read(*arguments, **options):
+        intervals.append(sys.getswitchinterval())
+        return verify(*arguments, **options)
+
+    monkeypatch.setattr("service.usecases.follow.verify", read)
+    usual = sys.getswitchinterval()
+    follower.refresh()
+
+    assert intervals == [pytest.approx(0.0005)]
+    assert sys.getswitchinterval() == usual
 
 
 def test_new_names_are_shown_without_a_new_version(bench, follower, slot):
