@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from service.errors import DatabaseUnreachable
+from service.storage import database
 from service.storage.jobs import jobs_url
 from service.usecases import sweep
 
@@ -76,12 +77,14 @@ def test_an_update_that_this_very_process_is_about_to_begin_is_left_alone(bench,
     assert bench.parts.jobs._alive(taken.id) == before
 
 
-def test_an_update_begins_nowhere_else_while_nobody_can_write(bench, sweeper, taken):
+def test_an_update_begins_nowhere_else_while_nobody_can_write(bench, sweeper, taken, monkeypatch):
     """A lock that somebody else holds, a backup's, keeps its worker from beginning: no other one could begin either,
     and each that tried would cost an attempt."""
     before = bench.parts.jobs._alive(taken.id)
     sweeper.sweep()
     sweeper._settings = bench.settings.model_copy(update={"lease_seconds": 1e-6})
+    monkeypatch.setattr(database, "_PATIENCE", 1)
+    bench.parts.updates._database.engine.dispose()  # what connects from now on has that much
     with closing(sqlite3.connect(bench.settings.home / "zstci.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseUnreachable):
