@@ -19,8 +19,8 @@ def adam(parameters: Iterable[Tensor], train: TrainConfig) -> torch.optim.Adam:
     """Adam divides by the root of v, the mean squared gradient, and by epsilon. v starts at 0, which is corrected for;
     before PyTorch 1.3 epsilon was scaled with it, to 31 times as much in the first step and 3 times after a hundred.
 
-    That is no detail where a net has dead channels, as the paper's warm-up does: batch norm multiplies what becomes
-    of them by 300, importance says nothing of them, and their gradients are as small as epsilon. See the README.
+    That is no detail where a net has dead channels, as the paper's warm-up does: batch norm magnifies what becomes
+    of them, importance says nothing of them, and their gradients are as small as epsilon. See the README.
     """
     optimizer = torch.optim.Adam(parameters, lr=train.lr, eps=EPSILON, weight_decay=train.weight_decay, fused=True)
     if train.epsilon == "plain":
